@@ -12,7 +12,7 @@ demo: $(VENV)/.installed
 	$(BIN)/unswayed demo
 
 demo-service: $(VENV)/.installed
-	$(BIN)/unswayed demo-service
+	$(BIN)/python scripts/demo-service demo
 
 test: check
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"

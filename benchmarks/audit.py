@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -27,7 +28,6 @@ import numpy as np
 
 from unswayed.arrays import FloatArray
 from unswayed.audit.auditing import audit_events
-from unswayed.audit.redteam import area_under_curve
 from unswayed.audit.results import Audit
 from unswayed.events import Events, Labels
 from worlds import PARTS, Part, World
@@ -38,6 +38,7 @@ from worlds.reviews import (
     TEXTBOOK,
     ReviewLog,
     ReviewSpec,
+    area_under_curve,
     baselines,
     build_reviews,
     planted,
@@ -103,7 +104,7 @@ def audit_reviews(name: str, log: ReviewLog, seed: int, share: float, has_times:
     columns = (log.users, contexts, log.items, log.stars)
     events = Events(*columns, names[0], names[1], names[2], times=times)
     start = time.perf_counter()
-    audit, _ = audit_events(events, source=name, stated=0.1, regime="users")
+    audit = audit_events(events, source=name, stated=0.1, regime="users")
     row = _row(name, audit, log.is_spammer, seed, share, has_times, time.perf_counter() - start)
     simple = baselines(log if has_times else replace(log, days=np.zeros(len(log.users))))
     areas = {key: area_under_curve(scores, log.is_spammer) for key, scores in simple.items()}
@@ -131,7 +132,7 @@ def audit_production(name: str, log: World, seed: int) -> Row:
         log.propensities,
     )
     start = time.perf_counter()
-    audit, _ = audit_events(events, source=name, stated=log.alpha, regime="server")
+    audit = audit_events(events, source=name, stated=log.alpha, regime="server")
     share = float(log.is_bad.mean())
     return _row(name, audit, log.is_bad, seed, share, False, time.perf_counter() - start)
 
@@ -323,6 +324,8 @@ def main() -> None:
         "likes": lambda: likes_rows(arguments.part, arguments.seeds),
         "production": lambda: production_rows(arguments.part, arguments.seeds, arguments.every),
     }
+    if not are_installed():
+        print("textbook, clean: left out; install benchmarks/requirements.txt", file=sys.stderr)
     rows = []
     for kind in arguments.kinds:
         for row in sources[kind]():

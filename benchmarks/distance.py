@@ -197,9 +197,13 @@ def measure(name: str, alpha: float, learner: str, n_runs: int) -> Row:
 def draw(rows: list[Row]) -> Figure:
     """Draw ratios over alpha, a panel for each world."""
     names = list(dict.fromkeys(row.world for row in rows))
+    n_rows = 2 if len(names) == 4 else 1
+    columns = len(names) // n_rows
     with mpl.rc_context(STYLE):
-        figure, axes = new_figure(width=3.6 * len(names) + 1.0, height=4.2, panels=len(names))
-        for ax, name in zip(axes, names, strict=True):
+        figure, axes = new_figure(
+            width=4.4 * columns + 1.0, height=3.6 * n_rows + 0.6, panels=len(names), rows=n_rows
+        )
+        for number, (ax, name) in enumerate(zip(axes, names, strict=True)):
             ends = []
             for learner in LEARNERS:
                 ours = [row for row in rows if (row.world, row.learner) == (name, learner)]
@@ -210,8 +214,11 @@ def draw(rows: list[Row]) -> Figure:
                 ends.append((ratios[-1], look.label, look.colour))
             ax.axhline(1.0, color="black", linewidth=1, linestyle=":")
             ax.set_title(name, loc="left", fontsize=11)
-            ax.set_xlabel("share of colluders")
-            ax.set_ylabel("gap that is turned, over the limit")
+            ax.set_ylim(0.0, RATIOS[0] + 0.2)
+            if number >= len(names) - columns:
+                ax.set_xlabel("share of colluders")
+            if number % columns == 0:
+                ax.set_ylabel("gap that is turned, over the limit")
             label_ends(ax, ends)
     return figure
 
@@ -224,12 +231,18 @@ def main() -> None:
     parser.add_argument("--alphas", nargs="+", type=float, default=list(ALPHAS))
     parser.add_argument("--runs", type=int, default=6)
     parser.add_argument("--json", type=Path, help="file for the rows")
-    parser.add_argument("--from", dest="known", type=Path, help="read rows from such a file")
+    parser.add_argument(
+        "--from", dest="known", type=Path, nargs="+", help="read rows from such files"
+    )
     parser.add_argument("--figure", type=Path, help="draw NAME.svg and NAME.png")
     arguments = parser.parse_args()
     rows = []
     if arguments.known:
-        rows = [Row(**row) for row in json.loads(arguments.known.read_text(encoding="utf-8"))]
+        rows = [
+            Row(**row)
+            for path in arguments.known
+            for row in json.loads(path.read_text(encoding="utf-8"))
+        ]
     else:
         for name in arguments.worlds:
             for learner in arguments.learners:

@@ -23,7 +23,7 @@ import numpy as np
 from scipy import special
 
 from unswayed import RobustMCB
-from unswayed.evaluation import Evaluation, evaluate_policy
+from unswayed.evaluation import evaluate_policy
 from unswayed.policy import Policy
 from worlds.evaluations import ATTACKS, KINDS, N_ACTIONS, N_CONTEXTS, Kind, Log, build_log
 
@@ -47,6 +47,7 @@ class Row:
     robust: float
     is_covered: bool
     is_covered_naively: bool
+    is_covered_by_oracle: bool
     width: float
     width_naive: float
     width_oracle: float
@@ -95,32 +96,29 @@ def row_of(
     start = time.perf_counter()
     found = evaluate_policy(log.events, policy, alpha="auto" if stated == "auto" else float(stated))
     seconds = time.perf_counter() - start
-    naive, robust = _dr(found, robust=False), _dr(found, robust=True)
+    naive, robust = found.naive.uplift, found.honest.uplift
+    guess, half = _oracle(log, policy)
     return Row(
         *names,
         alpha=alpha,
         stated="auto" if stated == "auto" else "given",
         seed=seed,
         uplift=uplift,
-        naive=naive[0] - uplift,
-        robust=robust[0] - uplift,
-        is_covered=robust[1] <= uplift <= robust[2],
-        is_covered_naively=naive[1] <= uplift <= naive[2],
-        width=robust[2] - robust[1],
-        width_naive=naive[2] - naive[1],
-        width_oracle=_oracle_width(log, policy),
+        naive=naive.estimate - uplift,
+        robust=robust.estimate - uplift,
+        is_covered=robust.low <= uplift <= robust.high,
+        is_covered_naively=naive.low <= uplift <= naive.high,
+        is_covered_by_oracle=abs(guess - uplift) <= half,
+        width=robust.high - robust.low,
+        width_naive=naive.high - naive.low,
+        width_oracle=2.0 * half,
         share=found.share,
         seconds=seconds,
     )
 
 
-def _dr(found: Evaluation, *, robust: bool) -> tuple[float, float, float]:
-    (one,) = [e for e in found.estimates if e.robust == robust and e.estimator == "dr"]
-    return one.uplift.estimate, one.uplift.low, one.uplift.high
-
-
-def _oracle_width(log: Log, policy: Policy) -> float:
-    """Return the width of the 95 % interval of DR with the means of honest users, and them only."""
+def _oracle(log: Log, policy: Policy) -> tuple[float, float]:
+    """Return the uplift by DR from honest users only, and half of its 95 % interval."""
     honest = ~log.is_bad[log.events.users]
     users, s, a = (
         column[honest] for column in (log.events.users, log.events.contexts, log.events.actions)
@@ -133,7 +131,7 @@ def _oracle_width(log: Log, policy: Policy) -> float:
     gains = means[s, chosen] - means[s, a] + (ratios - 1.0) * (rewards - means[s, a])
     by_user, visits = np.bincount(users, gains), np.bincount(users)
     influences = by_user - gains.mean() * visits
-    return float(2.0 * 1.96 * np.sqrt((influences**2).sum()) / len(users))
+    return float(gains.mean()), float(1.96 * np.sqrt((influences**2).sum()) / len(users))
 
 
 def measured(
@@ -181,6 +179,7 @@ def print_rows(rows: list[Row], n_settings: int) -> None:
         f"{np.mean([row.naive for row in rows]):>8.4f} {errors.mean():>8.4f}",
         f"{n_covered:>4}/{len(rows):<4}",
         f"{sum(row.is_covered_naively for row in rows):>4}/{len(rows):<4}",
+        f"{sum(row.is_covered_by_oracle for row in rows):>4}/{len(rows):<4}",
         *(f"{width:>7.4f}" for width in widths),
         f"{np.mean([row.seconds for row in rows]):>5.1f}",
         "short" if is_short else "",
@@ -217,8 +216,8 @@ def main() -> None:
         print(json.dumps([asdict(row) for row in rows], indent=1))
         return
     print(
-        f"{'kind':<15} {'attack, policy':<14} alpha stated    naive   robust    holds    naive "
-        "  width   naive  oracle  secs"
+        f"{'kind':<15} {'attack, policy':<14} alpha stated    naive   robust    holds    naive"
+        "    oracle   width   naive  oracle  secs"
     )
     for name in dict.fromkeys(row.setting for row in rows):
         print_rows([row for row in rows if row.setting == name], each * len(settings))

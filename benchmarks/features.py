@@ -14,20 +14,29 @@ import json
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from unswayed import Columns, RobustMCB, read_events
+from unswayed import learn_log
 from unswayed.arrays import IntArray
-from unswayed.events.attributes import AttributeColumn, Categories
-from unswayed.learners.features.advice import cross_fitted_advice
-from unswayed.learners.features.encoding import Rows, encoded, fitted_features
-from unswayed.learners.features.trees import Grower, Growth
-from unswayed.policy.partition import Partition
-from worlds.attributes import ATTACKS, LOUD, Kind, World, build, kinds
+from unswayed.simulation.attributes import (
+    ATTACKS,
+    LOUD,
+    PLAYERS,
+    TRUTHS,
+    Attack,
+    Kind,
+    Player,
+    World,
+    attribute_columns,
+    build,
+    codes_of,
+)
+from worlds.attributes import kinds
 from worlds.world import PARTS
 
 ALPHA = 0.12
@@ -40,121 +49,57 @@ MOST_EXAMPLES = 1_500_000
 Method = Callable[[World], tuple[IntArray, str]]
 
 
-def _codes(labels: list[object]) -> IntArray:
-    return np.array([int(str(label)[1:]) for label in labels])
+VW_GRID = tuple(
+    f"--cb_type {kind} -l {rate}"
+    for kind in ("mtr", "dr")
+    for rate in (0.0003, 0.001, 0.003, 0.01, 0.1)
+)
+"""Options of Vowpal Wabbit that ``--tune`` compares."""
 
-
-def features(world: World) -> tuple[IntArray, str]:
-    """Ours."""
-    learner = RobustMCB(alpha=ALPHA, features=world.features).fit(world.log)
-    leaves = len(learner.policy_.context_labels)
-    return _codes(list(learner.predict(world.visits))), f"{leaves} leaves"
-
-
-def without_bots(world: World) -> tuple[IntArray, str]:
-    """Ours on the honest users alone."""
-    return features(world.without_bots())
-
-
-def constant(world: World) -> tuple[IntArray, str]:
-    """Play the best single action by plain means of honest users."""
-    log = world.without_bots().log.group_by("action").aggregate([("reward", "mean")])
-    best = log["action"].to_pylist()[int(np.argmax(log["reward_mean"].to_numpy()))]
-    return np.full(len(world.visits), int(best[1:])), str(best)
-
-
-def _plain(world: World) -> tuple[Rows, Partition, dict[str, AttributeColumn], list[str]]:
-    columns = Columns(features=tuple(world.features))
-    reading = read_events(world.log, columns=columns)
-    events, attributes = reading.events, dict(reading.attributes)
-    found = fitted_features(attributes, events, np.ones(events.n_users))
-    weights = np.ones(len(events))
-    if events.propensities is not None:
-        weights = 1.0 / events.propensities / (1.0 / events.propensities).mean()
-    rows = Rows(
-        encoded(found, attributes),
-        events.users.astype(np.int32),
-        events.actions.astype(np.int32),
-        events.rewards,
-        weights,
-        events.n_users,
-        events.n_actions,
-    )
-    return rows, Partition(found), attributes, events.action_labels.texts
-
-
-def _tree(world: World, strictness: float) -> tuple[IntArray, str]:
-    rows, start, _, actions = _plain(world)
-    grower = Grower(rows, start.features, np.ones(rows.n_users), 1.0)
-    nodes = grower.grow(Growth(32, 60, 60, strictness), np.ones(len(rows.actions), np.bool_))
-    tree = Partition(start.features, nodes)
-    leaves = tree.leaves_of_codes(list(rows.codes.T))
-    cells = leaves * rows.n_actions + rows.actions
-    n_cells = len(tree.labels) * rows.n_actions
-    weight = np.bincount(cells, rows.weights, n_cells).reshape(-1, rows.n_actions)
-    total = np.bincount(cells, rows.weights * rows.rewards, n_cells).reshape(weight.shape)
-    prior = total.sum(axis=0) / weight.sum(axis=0)
-    chosen = ((total + 20 * prior) / (weight + 20)).argmax(axis=1)
-    policy = [actions[code] for code in chosen]
-    visits = _attributes(world.visits, world.features)
-    leaves = np.maximum(tree.leaves(visits), 0)
-    return _codes(list(np.array(policy)[leaves])), f"{len(tree.labels)} leaves"
-
-
-def _attributes(table: pa.Table, names: list[str]) -> dict[str, AttributeColumn]:
-    columns: dict[str, AttributeColumn] = {}
-    for name in names:
-        column = table[name].combine_chunks()
-        if pa.types.is_floating(column.type):
-            columns[name] = column.to_numpy(zero_copy_only=False)
-        else:
-            coded = column.dictionary_encode()
-            codes = coded.indices.to_numpy().astype(np.int32)
-            columns[name] = Categories(codes, tuple(coded.dictionary.to_pylist()))
-    return columns
-
-
-def naive_tree(world: World) -> tuple[IntArray, str]:
-    """Grow the same tree without weights, and take plain means."""
-    return _tree(world, 1.0)
-
-
-def growthbook_tree(world: World) -> tuple[IntArray, str]:
-    """Grow a tree that splits readily, as contextual bandits of experiment platforms do."""
-    return _tree(world, 0.5)
-
-
-def linear(world: World) -> tuple[IntArray, str]:
-    """Ridge regression, shared and by action, without weights of users."""
-    rows, start, attributes, actions = _plain(world)
-    folds = np.arange(rows.n_users) % 2
-    fitted = cross_fitted_advice(start.features, attributes, rows, folds, tuple(actions))
-    assert fitted is not None
-    chosen = fitted[0].choices(start.features, _attributes(world.visits, world.features)) - 2
-    return _codes([actions[code] for code in chosen]), ""
+VW_TUNED = "--cb_type dr -l 0.003"
 
 
 def vowpal_wabbit(world: World) -> tuple[IntArray, str]:
-    """Vowpal Wabbit: cb_adf, two passes, quadratic features; learning rate 0.1, not tuned."""
+    """Vowpal Wabbit: cb_adf, two passes, quadratic features; options tuned on peaceful logs."""
+    ((actions, seconds),) = _vw(world, (VW_TUNED,))
+    return actions, f"{seconds:.1f} s for two passes"
+
+
+def _vw(world: World, grid: Sequence[str]) -> Iterator[tuple[IntArray, float]]:
+    """Yield the actions of each choice of options, and the seconds of two passes."""
     import vowpalwabbit
 
     actions = sorted(set(world.log["action"].to_pylist()))
+    order = np.random.default_rng(0).permutation(len(world.log))
     with tempfile.TemporaryDirectory() as folder:
-        train, model = Path(folder) / "train", Path(folder) / "model"
-        order = np.random.default_rng(0).permutation(len(world.log))
+        train, test, model, out = (
+            Path(folder) / name for name in ("train", "test", "model", "out")
+        )
         with train.open("w") as file:
             file.writelines(_vw_lines(world.log.take(pa.array(order)), world.features, actions))
-        arguments = f"--cb_adf --cb_type mtr -q sa -b 20 -l 0.1 --quiet -d {train} -f {model}"
-        more = f" --passes 2 -k --cache_file {folder}/cache --holdout_off"
-        started = time.process_time()
-        vowpalwabbit.Workspace(arguments + more).finish()
-        seconds = time.process_time() - started
-        test, out = Path(folder) / "test", Path(folder) / "out"
         with test.open("w") as file:
             file.writelines(_vw_lines(world.visits, world.features, actions))
-        vowpalwabbit.Workspace(f"-t -i {model} -d {test} -p {out} --quiet").finish()
-        chosen = [int(line.split(":")[0]) for line in out.read_text().splitlines() if line.strip()]
-    return _codes([actions[code] for code in chosen]), f"{seconds:.1f} s for two passes"
+        for options in grid:
+            arguments = f"--cb_adf -q sa -b 20 --quiet {options} -d {train} -f {model}"
+            more = f" --passes 2 -k --cache_file {folder}/cache --holdout_off"
+            started = time.process_time()
+            vowpalwabbit.Workspace(arguments + more).finish()
+            seconds = time.process_time() - started
+            vowpalwabbit.Workspace(f"-t -i {model} -d {test} -p {out} --quiet").finish()
+            lines = [line for line in out.read_text().splitlines() if line.strip()]
+            yield codes_of([actions[int(line.split(":")[0])] for line in lines]), seconds
+
+
+def tune(n_seeds: int) -> None:
+    """Print the mean share of Vowpal Wabbit on peaceful development logs, by its options."""
+    shares = []
+    for seed in range(n_seeds):
+        for kind in kinds("development", seed):
+            world = build(kind, seed)
+            if kind.attack == "peace" and len(world.log) * kind.n_actions <= MOST_EXAMPLES:
+                shares.append([world.share(actions) for actions, _ in _vw(world, VW_GRID)])
+    for options, share in zip(VW_GRID, np.mean(shares, axis=0), strict=True):
+        print(f"{options:25s}{share:7.3f}   {len(shares)} logs")
 
 
 def _vw_lines(table: pa.Table, names: list[str], actions: list[str]) -> Iterator[str]:
@@ -186,15 +131,44 @@ def _vw_lines(table: pa.Table, names: list[str], actions: list[str]) -> Iterator
         yield "\n".join(lines) + "\n\n"
 
 
+def _played(player: Player, world: World) -> tuple[IntArray, str]:
+    return player(world, ALPHA)
+
+
 METHODS: dict[str, Method] = {
-    "features": features,
-    "without bots": without_bots,
-    "constant": constant,
-    "naive tree": naive_tree,
-    "growthbook tree": growthbook_tree,
-    "linear": linear,
+    **{name.replace("-", " "): partial(_played, one) for name, one in PLAYERS.items()},
     "vowpal wabbit": vowpal_wabbit,
 }
+
+
+def coverage(n_logs: int) -> None:
+    """Print how often honest intervals hold the true means of fresh visits, and how wide they are.
+
+    A leaf is covered if the intervals of all its actions hold; one without an interval is not.
+    Exactly a share alpha of the accounts collude, but for peace.
+    """
+    attacks: tuple[Attack, ...] = ("peace", "push", "segment", "forged")
+    covered: dict[str, list[bool]] = {attack: [] for attack in attacks}
+    widths, n_split = [], 0
+    for seed in range(n_logs):
+        attack, truth = attacks[seed % 4], TRUTHS[seed % 3]
+        kind = Kind(truth=truth, attack=attack, rate=0.1, n_users=2_000, bots=0.05)
+        world = build(kind, seed)
+        policy = learn_log(
+            world.log, alpha=0.05, features=world.features, honest=True, reward_range=(0, 1)
+        ).policy
+        assert policy.partition is not None
+        leaves = policy.partition.leaves(attribute_columns(world.visits, world.features))
+        n_split += len(policy.context_labels) > 1
+        actions = codes_of(list(policy.action_labels))
+        for leaf in np.unique(leaves[leaves >= 0]):
+            true = world.means[leaves == leaf].mean(axis=0)[actions]
+            low, high = policy.low[leaf], policy.high[leaf]
+            covered[attack].append(bool(((low <= true) & (true <= high)).all()))
+            widths += (high - low).tolist()
+    print(f"split in {n_split} of {n_logs} logs; median width {np.nanmedian(widths):.3f}")
+    for name, held in covered.items():
+        print(f"{name:10s}{np.mean(held):6.3f} of {len(held)} leaves")
 
 
 def _installed() -> list[str]:
@@ -266,13 +240,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--part", choices=PARTS, default="development")
     parser.add_argument("--seeds", type=int, default=1, help="logs of each attack and truth")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--coverage", type=int, help="logs to count how often intervals hold")
+    parser.add_argument("--tune", action="store_true", help="tune Vowpal Wabbit on peaceful logs")
     parser.add_argument("--methods", default=",".join(_installed()))
     parser.add_argument("--only", default="", help="kinds whose name contains this")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
+    if arguments.coverage:
+        coverage(arguments.coverage)
+        return
+    if arguments.tune:
+        tune(arguments.seeds)
+        return
     rows: list[dict[str, object]] = []
-    for seed in range(arguments.seeds):
+    for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
         for kind in kinds(arguments.part, seed):
             if arguments.only in kind.name:
                 rows += run(kind, seed, arguments.methods.split(","))

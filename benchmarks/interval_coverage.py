@@ -47,6 +47,9 @@ spread by a log-normal factor of deviation .5, or by .3."""
 INTERVALS = "intervals"
 """The intervals alone, without the estimates of a method; those of ``paper`` are the same."""
 
+UNEVEN = 0.8
+"""Share of the users who get the first action where actions are assigned unevenly."""
+
 LARGE = {"buyers": (0.04, 100.0), "wholesale": (0.03, 25.0), "jackpot": (0.002, 1000.0)}
 """Honest rewards that are rarely large. Buyers: 0 or 1, but 0 or 100 for 4 % of the users.
 Wholesale: baskets around 20, but 25 times as much for 3 % of the users. Jackpot: 0 or 1, but 1,000
@@ -177,6 +180,9 @@ def draw(setting: Setting, means: FloatArray, seed: int) -> tuple[Tallies, BoolA
     weights = None
     if setting.design == "sticky":
         actions = rng.integers(A, size=(L, S))[users, contexts]
+    elif setting.design == "uneven":  # sticky, and most users get the first action
+        first = rng.random((L, S)) < UNEVEN
+        actions = np.where(first, 0, rng.integers(A, size=(L, S)))[users, contexts]
     elif setting.design == "uniform":
         actions = rng.integers(A, size=len(users))
     else:  # propensities: half uniform, half one favourite for each context
@@ -449,6 +455,8 @@ def settings() -> Iterator[Setting]:
     yield Setting(base=0.5, n_contexts=1, n_users=2000, attack="push")
     yield Setting(base=0.1, has_heavy_users=True, attack="push")
     yield Setting(base=0.01, n_users=20_000)
+    for attack in ("none", "push", "flood"):
+        yield Setting(base=0.3, design="uneven", n_actions=2, zipf=1.5, alpha=0.1, attack=attack)
     # Honest rewards that are rarely large, stated and not; honest fans among users who look alike;
     # so many visitors of a cell that a sample of them would be tempting.
     one = {"n_contexts": 1, "n_actions": 3, "n_users": 3000}

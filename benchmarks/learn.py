@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from unswayed.engine import DaskWorkers
 from unswayed.engine.workers import connected
-from unswayed.events import Columns, OnBadRows, read_events
+from unswayed.events import Columns, read_events
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
 from unswayed.learners.paper import reward_rows
 from unswayed.randomness import generator
@@ -175,7 +175,7 @@ def dask_iteration_ratio(log: Path, repetitions: int) -> float:
             DaskWorkers(client),
             str(log),
             columns=Columns(),
-            on_bad_rows=OnBadRows(),
+            on_bad_rows="error",
             min_propensity=0.01,
         )
         seconds_there = _iteration_seconds(there.tallies, repetitions)

@@ -36,13 +36,6 @@ def play(made: RobustMCB, rounds: range) -> None:
         made.observe(user, context, made.decide(user, context), 1.0)
 
 
-def play_once(made: RobustMCB, rounds: range) -> None:
-    """Decide and observe by id."""
-    for number in rounds:
-        decision = made.decide_once(f"user-{number % 1_000}", CONTEXTS[number % 4])
-        made.observe_once(decision.id, 1.0)
-
-
 def play_in_threads(made: RobustMCB, rounds: range, n_threads: int = 8) -> None:
     """Decide and observe from several threads."""
     parts = [rounds[number::n_threads] for number in range(n_threads)]
@@ -56,7 +49,6 @@ def play_in_threads(made: RobustMCB, rounds: range, n_threads: int = 8) -> None:
 WAYS: dict[str, Callable[[range], None]] = {
     "without a lock": lambda rounds: play(learner(has_lock=False), rounds),
     "with the lock": lambda rounds: play(learner(), rounds),
-    "with decision ids": lambda rounds: play_once(learner(), rounds),
     "eight threads": lambda rounds: play_in_threads(learner(), rounds),
 }
 

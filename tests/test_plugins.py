@@ -13,8 +13,7 @@ from unswayed.learners.paper import learn_paper
 from unswayed.learners.players import learner_specs
 from unswayed.plugins import VARIABLE, load_plugins
 from unswayed.simulation.algorithms import find_algorithm
-from unswayed.simulation.attack_search import attacks_for, ranges_of
-from unswayed.simulation.attacks.loud import Flip
+from unswayed.simulation.attacks.loud import Extreme
 from unswayed.simulation.attacks.registry import ATTACKS, make_attack
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import simulate
@@ -24,7 +23,7 @@ from unswayed.simulation.simulate import simulate
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Register a method and an attack as a program of one's own would."""
     monkeypatch.setitem(METHODS, "mine", learn_paper)
-    monkeypatch.setitem(ATTACKS, "mine", type("Mine", (Flip,), {"name": "mine"}))
+    monkeypatch.setitem(ATTACKS, "mine", type("Mine", (Extreme,), {"name": "mine"}))
 
 
 @pytest.mark.usefixtures("_registered")
@@ -46,16 +45,8 @@ def test_a_registered_method_is_a_learner_and_an_algorithm() -> None:
 
 
 @pytest.mark.usefixtures("_registered")
-def test_a_registered_attack_is_made_and_searched() -> None:
-    """Its knobs are searched where the class says."""
-    assert make_attack("mine", {"strength": "2"}).name == "mine"
-    assert "mine" in attacks_for(is_binary=False)
-    assert ranges_of("mine") == ranges_of("flip")
-
-
-def test_the_search_draws_what_it_drew_when_nothing_is_registered() -> None:
-    """A list of attacks in another order would change every search."""
-    assert attacks_for(is_binary=True) == [name for name in ATTACKS if name != "best-response"]
+def test_a_registered_attack_is_made() -> None:
+    assert make_attack("mine", {"magnitude": "2"}).name == "mine"
 
 
 def test_plugins_are_loaded_once_from_files_and_modules(

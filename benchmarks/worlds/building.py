@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.errors import InputError
 from unswayed.randomness import generator
 from unswayed.simulation.attacks.base import (
     Aim,
@@ -18,7 +17,6 @@ from unswayed.simulation.attacks.base import (
     Briefing,
     Knowledge,
     PlayedRound,
-    Secrets,
     Turn,
     reward_ends,
 )
@@ -267,8 +265,7 @@ class LoggedCoalition:
     """An attack that was written for rounds of arrivals, played in the rows of a log.
 
     Colluders are the log's, whatever accounts the attack would like to register, and come as often
-    as the log has them. Contexts are chosen before any round is seen. There is no learner to
-    rehearse against, so attacks that rehearse are rejected.
+    as the log has them. Contexts are chosen before any round is seen.
     """
 
     def __init__(
@@ -287,9 +284,6 @@ class LoggedCoalition:
         self._account_of_user = np.cumsum(is_bad) - 1
         lowest, highest = reward_ends(instance)
 
-        def rehearse(_: Attack, __: int) -> float:
-            raise InputError(f"attack {attack.name} rehearses against a learner: a log has none.")
-
         attack.begin(
             Briefing(
                 knows=attack.knows,
@@ -302,9 +296,9 @@ class LoggedCoalition:
                 lowest=lowest,
                 highest=highest,
                 is_binary=instance.law is RewardLaw.BERNOULLI,
-                _secrets=Secrets(
-                    instance=instance, algorithm=LOGGED, assumed_fraction=alpha, rehearse=rehearse
-                ),
+                _instance=instance,
+                _algorithm=LOGGED,
+                _assumed_fraction=alpha,
             ),
             rng,
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from scipy import stats
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.randomness import generator
@@ -217,6 +218,15 @@ def textbook(
         clean.n_items,
         np.arange(n_users) >= clean.n_users,
     )
+
+
+def area_under_curve(scores: FloatArray, is_bad: BoolArray) -> float:
+    """Return the chance that a bad account scores above another one; NaN without any."""
+    n_bad, n_good = int(is_bad.sum()), int((~is_bad).sum())
+    if not n_bad or not n_good:
+        return float("nan")
+    ranks = stats.rankdata(scores)
+    return float((ranks[is_bad].sum() - n_bad * (n_bad + 1) / 2.0) / (n_bad * n_good))
 
 
 def baselines(log: ReviewLog) -> dict[str, FloatArray]:

@@ -1,6 +1,6 @@
 // Written by scripts/write-typescript-client from the service's OpenAPI document. Do not edit.
 
-export interface DecideRequest { user: string | number; context: string | number; idempotency_key?: string; is_deferred?: boolean | null; action?: string | number | null; propensity?: number | null; actions?: (string | number)[] | null; top?: number | null }
+export interface DecideRequest { user: string | number; context?: string | number; attributes?: Record<string, string | number | boolean | null> | null; idempotency_key?: string; is_deferred?: boolean | null; action?: string | number | null; propensity?: number | null; actions?: (string | number)[] | null; top?: number | null }
 
 export interface DecideBatch { decisions: (DecideRequest)[] }
 
@@ -12,7 +12,9 @@ export interface RewardBatch { rewards: (RewardRequest)[] }
 
 export interface NewCampaign { name: string; settings: Settings }
 
-export interface Settings { contexts: (string)[]; actions: (string)[]; alpha?: number | "auto"; method?: string; mode?: "learn" | "serve" | "shadow"; explore_share?: number; control_share?: number; baseline?: string; reward_window?: number; default_reward?: number; aggregation?: "first" | "max" | "sum"; is_deferred?: boolean; lowest_reward?: number; highest_reward?: number; max_interactions_per_user?: number | null; activate_learned?: boolean; learn_every?: number; retention?: number; target?: number; daily_report?: boolean; webhook?: string; webhook_share?: number }
+export interface Settings { actions: (string)[]; contexts?: (string)[]; features?: Record<string, FeatureSettings>; alpha?: number | "auto"; method?: string; mode?: "learn" | "serve" | "shadow"; explore_share?: number; control_share?: number; baseline?: string; reward_window?: number; default_reward?: number; aggregation?: "first" | "max" | "sum"; is_deferred?: boolean; lowest_reward?: number; highest_reward?: number; max_interactions_per_user?: number | null; activate_learned?: boolean; learn_every?: number; retention?: number; target?: number; daily_report?: boolean; webhook?: string; webhook_share?: number }
+
+export interface FeatureSettings { type?: "category" | "number"; levels?: (string)[]; bins?: (number)[]; trusted?: boolean }
 
 export interface NewGlobalKey { role: "admin" | "decide" | "reward"; campaign?: string }
 
@@ -20,7 +22,7 @@ export interface NewKey { role: "admin" | "decide" | "reward" }
 
 export interface NewLabels { labels: (string)[] }
 
-export interface DecideResponse { id: string; action: string; propensity: number; mode: string; plan: number; token: string; ranked?: (string)[] }
+export interface DecideResponse { id: string; action: string; propensity: number; mode: string; plan: number; token: string; ranked?: (string)[]; leaf?: string | null; is_known?: boolean }
 
 export interface ActivateResponse { id: string; received_ms: number }
 
@@ -96,8 +98,8 @@ export class Client {
   ): Promise<Operations[Name]["returns"]>;
   decide(
     user: string | number,
-    context: string | number,
-    more?: Omit<Partial<DecideRequest>, "user" | "context">,
+    context: string | number | Record<string, string | number | boolean | null>,
+    more?: Omit<Partial<DecideRequest>, "user" | "context" | "attributes">,
   ): Promise<DecideResponse>;
   reward(token: string, reward: number, more?: { reward_id?: string }): Promise<RewardResponse>;
   activate(token: string): Promise<ActivateResponse>;

@@ -88,9 +88,13 @@ export class Client {
     }
   }
 
-  /** Returns a decision. It has an idempotency key, so that it counts once however often it is sent. */
+  /**
+   * Returns a decision, for a context or for attributes. It has an idempotency key, so that it counts once however
+   * often it is sent.
+   */
   decide(user, context, more = {}) {
-    const body = { user, context, idempotency_key: crypto.randomUUID(), ...more };
+    const where = typeof context === "object" ? { attributes: context } : { context };
+    const body = { user, ...where, idempotency_key: crypto.randomUUID(), ...more };
     return this.call("decide", { body });
   }
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
-import tempfile
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -55,15 +52,12 @@ class _Cache(_FunctionCache):  # type: ignore[misc]
 def _cache_of(function: Callable[..., Any]) -> _Cache | None:
     """Return the cache of a compiled loop, or None if no folder is writable."""
     global _was_warned
-    if not _config.CACHE_DIR and not _has_home() and not os.access(_PACKAGE, os.W_OK):
-        _use_temporary_folder()
     try:
-        return _Cache(function)
-    except RuntimeError:  # numba found no folder that can be written
-        pass
-    if not _config.CACHE_DIR and _use_temporary_folder():
-        with suppress(RuntimeError):
+        # Without a home folder numba would make a folder named "~".
+        if _config.CACHE_DIR or Path.home().is_absolute():
             return _Cache(function)
+    except RuntimeError:  # numba found no folder that can be written, or there is no home
+        pass
     if not _was_warned:
         _was_warned = True
         warnings.warn(
@@ -75,38 +69,4 @@ def _cache_of(function: Callable[..., Any]) -> _Cache | None:
     return None
 
 
-_PACKAGE = Path(__file__).parent
 _was_warned = False
-
-
-def _has_home() -> bool:
-    """Whether there is a home folder; without one numba would make a folder named "~"."""
-    try:
-        return Path.home().is_absolute()
-    except RuntimeError:  # nobody of that number is known
-        return False
-
-
-def _use_temporary_folder() -> bool:
-    """Keep compiled loops in a folder of this user's own among the temporary ones, if it is safe.
-
-    What is loaded from there is run, so a folder that others can write to is not used.
-    """
-    folder = Path(tempfile.gettempdir()) / f"unswayed-compiled-{os.getuid()}"
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-    except OSError:
-        return False
-    is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-    if not is_own or stat.S_IMODE(found.st_mode) & 0o077 or not os.access(folder, os.W_OK):
-        return False
-    _config.CACHE_DIR = str(folder)
-    os.environ["NUMBA_CACHE_DIR"] = str(folder)  # for processes that this one starts
-    warnings.warn(
-        f"compiled loops are kept in {folder}, as neither the program's folder nor a home folder "
-        "can be written; set NUMBA_CACHE_DIR to keep them elsewhere.",
-        Note,
-        stacklevel=4,
-    )
-    return True

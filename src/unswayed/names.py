@@ -15,6 +15,10 @@ T = TypeVar("T")
 Target = TypeVar("Target", bound=Callable[..., Any])
 
 
+#: Ours: similarity of a suggestion; 0.6, the default, suggests "secret" for "user".
+_CLOSE = 0.65
+
+
 def closest(name: str, choices: Iterable[str]) -> str | None:
     """Return the choice that was probably meant, or None if none is close.
 
@@ -22,7 +26,7 @@ def closest(name: str, choices: Iterable[str]) -> str | None:
     ('lunch', None)
     """
     by_lower = {choice.casefold(): choice for choice in choices}
-    close = get_close_matches(name.casefold(), by_lower, n=1)
+    close = get_close_matches(name.casefold(), by_lower, n=1, cutoff=_CLOSE)
     return by_lower[close[0]] if close else None
 
 
@@ -39,8 +43,8 @@ def find(name: str, choices: Mapping[str, T], *, kind: str) -> T:
     if not choices:
         raise InputError(f"unknown {kind} '{name}': there are none.")
     close = closest(name, choices)
-    hint = f"did you mean {close}? " if close else ""
-    raise InputError(f"unknown {kind} '{name}': {hint}Choices: {', '.join(sorted(choices))}.")
+    hint = f": did you mean {close}?" if close else "."
+    raise InputError(f"unknown {kind} '{name}'{hint} Choices: {', '.join(sorted(choices))}.")
 
 
 def known_keywords(**renamed: str) -> Callable[[Target], Target]:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Workers:
-    """Calls a function on many tasks, in other processes or, if there is only one, in this one."""
+    """Calls a function on many tasks in a pool of processes; with one process, in this one."""
 
     def __init__(self, processes: int) -> None:
         if processes < 1:

@@ -9,6 +9,7 @@ from html import escape
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from unswayed.defaults import DEFAULT_METHOD, MAX_LEAVES
 from unswayed.errors import InputError
 from unswayed.evaluation import evaluate_policy
 from unswayed.events import (
@@ -16,23 +17,20 @@ from unswayed.events import (
     Events,
     Label,
     Labels,
-    OnBadRows,
     read_events,
 )
 from unswayed.events.sources import Source
 from unswayed.learners.design import Design, DesignName, design_of_log
 from unswayed.learners.features.shape import in_leaves_of, learn_shape
-from unswayed.learners.flips import Certify, check_certify
 from unswayed.learners.learning import check_actions, learn_policy
-from unswayed.learners.methods import DEFAULT_METHOD, known_method
+from unswayed.learners.methods import known_method
 from unswayed.learners.online import (
-    MAX_OPEN_DECISIONS,
     OnlineLearner,
     damaged_learner,
     read_learner,
     write_learner,
 )
-from unswayed.learners.options import MAX_LEAVES, LearnOptions
+from unswayed.learners.options import LearnOptions
 from unswayed.learners.reward_range import RewardRange, reward_bound
 from unswayed.learners.unknown_fraction import (
     Auto,
@@ -43,6 +41,7 @@ from unswayed.policy import Policy
 from unswayed.policy.partition import Partition
 from unswayed.tallies import Tallies, tally_events
 from unswayed.tallies.log_data import Phases, combined, with_log, without_action
+from unswayed.visible import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,8 +53,8 @@ Log = Events | Tallies | Source
 _SHOWN = 6
 
 #: Parameters that cannot change once something was decided, and what holds the others.
-_FIXED_ONLINE = {"actions", "contexts", "max_open_decisions", "secret", "warmup_interactions"}
-_CHANGEABLE_ONLINE = ("alpha", "method", "certify", "_rewards")
+_FIXED_ONLINE = {"actions", "contexts", "secret", "warmup_interactions"}
+_CHANGEABLE_ONLINE = ("alpha", "method", "_rewards")
 
 
 @known_keywords(adversarial_fraction="alpha")
@@ -85,12 +84,6 @@ class RobustMCB(OnlineLearner):
     secret
         16 bytes that key the assignment of actions; drawn afresh if not given. Keep it to check
         decisions later.
-    certify
-        How much to find out about each decision's flip fraction: "none", "bounds" without learning
-        again, or "attack", which learns many times; see ``unswayed.learners.flips``.
-    max_open_decisions
-        Online only: how many decisions of ``decide_once`` may wait for their reward; beyond that
-        the oldest are forgotten.
     reward_range
         Smallest and largest reward that there can be, a pair. Worst-case intervals need it, or
         ``reward_deviation``. Rewards beyond it are refused.
@@ -122,7 +115,7 @@ class RobustMCB(OnlineLearner):
     unknown_fraction_
         How the share was chosen; None if it was given.
     flip_bounds_
-        How many accounts each decision withstands, and on what that rests; None if not asked for.
+        How many accounts each decision withstands, and on what that rests.
     context_labels_, action_labels_, user_labels_
         What the rows and columns of these arrays stand for.
 
@@ -150,8 +143,6 @@ class RobustMCB(OnlineLearner):
         contexts: Sequence[Label] = (),
         warmup_interactions: int = 0,
         secret: bytes | None = None,
-        certify: Certify = "bounds",
-        max_open_decisions: int = MAX_OPEN_DECISIONS,
         reward_range: RewardRange | str | None = None,
         reward_deviation: float | None = None,
         features: Sequence[str] = (),
@@ -162,7 +153,6 @@ class RobustMCB(OnlineLearner):
         self._rewards = reward_bound(reward_range, reward_deviation)
         self.alpha = check_fraction_or_auto(alpha)
         self.method = known_method(method)
-        self.certify = check_certify(certify)
         self._shaping = LearnOptions(
             alpha=alpha,
             method=method,
@@ -174,7 +164,7 @@ class RobustMCB(OnlineLearner):
         #: Context columns and bins of the last log, if unusual; the partition of its features.
         self._read: dict[str, Any] | None = None
         self._partition: Partition | None = None
-        self._start_online(actions, contexts, warmup_interactions, secret, max_open_decisions)
+        self._start_online(actions, contexts, warmup_interactions, secret)
         #: Logs that were fitted, and what was observed before the actions changed.
         self._phases: Phases = ()
         #: The phases that ``policy_`` was learned from, if no later play was.
@@ -190,8 +180,6 @@ class RobustMCB(OnlineLearner):
             "actions": None if self._actions is None else list(self._actions),
             "contexts": list(self._declared_contexts),
             "warmup_interactions": self._warmup_interactions,
-            "certify": self.certify,
-            "max_open_decisions": self._max_open_decisions,
             "reward_range": None if self._rewards.range is None else list(self._rewards.range),
             "reward_deviation": self._rewards.deviation if self._rewards.has_deviation else None,
             "features": list(self._shaping.features),
@@ -213,7 +201,7 @@ class RobustMCB(OnlineLearner):
         if hasattr(self, "policy_"):
             n_contexts, n_actions = self.policy_.mean_rewards.shape
             state.append(
-                f"learned: {n_contexts:,} context{'s' * (n_contexts != 1)}, {n_actions:,} actions"
+                f"learned: {counted(n_contexts, 'context')}, {counted(n_actions, 'action')}"
             )
         return f"RobustMCB({', '.join(given)})" + (f"  # {'; '.join(state)}" if state else "")
 
@@ -364,7 +352,7 @@ class RobustMCB(OnlineLearner):
         *,
         design: DesignName = "auto",
         columns: Columns | None = None,
-        on_bad_rows: OnBadRows | str = "error",
+        on_bad_rows: str = "error",
         **names: Any,
     ) -> RobustMCB:
         """Learn from a log, and from no log that was fitted before.
@@ -382,7 +370,7 @@ class RobustMCB(OnlineLearner):
             Which columns of a table are which; by default ``user``, ``context``, ``action``,
             ``reward``, and ``propensity`` if it is there.
         on_bad_rows
-            What to do with unusable rows of a table: "error", "drop" or "quarantine=FILE".
+            What to do with unusable rows of a table: "error" or "drop".
         names
             Fields of ``Columns``: ``fit(log, user="account_id", context=["country", "device"])``.
         """
@@ -396,7 +384,7 @@ class RobustMCB(OnlineLearner):
         *,
         design: DesignName = "auto",
         columns: Columns | None = None,
-        on_bad_rows: OnBadRows | str = "error",
+        on_bad_rows: str = "error",
         **names: Any,
     ) -> RobustMCB:
         """Learn from a log and from those that were fitted before; parameters as for ``fit``.
@@ -425,7 +413,6 @@ class RobustMCB(OnlineLearner):
             replace(design, rewards=self._rewards),
             alpha=self.alpha,
             method=self.method,
-            certify=self.certify,
             warmup=warmup,
         )
         policy = learned.policy
@@ -441,7 +428,7 @@ class RobustMCB(OnlineLearner):
         return learned.policy
 
     def _tallied(
-        self, log: Log, columns: Columns | None, on_bad_rows: OnBadRows | str, names: dict[str, Any]
+        self, log: Log, columns: Columns | None, on_bad_rows: str, names: dict[str, Any]
     ) -> Tallies:
         """Return the tallies of a log of any kind, in the leaves of its features if there are."""
         if names:
@@ -457,17 +444,14 @@ class RobustMCB(OnlineLearner):
         reading = read_events(log, columns=columns, on_bad_rows=on_bad_rows)
         events, read = reading.events, reading.provenance
         self._read = None
-        if read.columns.context not in (("context",), ()) or read.bins:
-            bins = {column: list(edges) for column, edges in read.bins.items()}
-            self._read = {"columns": {"context": list(read.columns.context)}, "bins": bins}
+        if read.columns.context not in (("context",), ()) or read.columns.bins:
+            written = read.to_json()
+            context = {"context": written["columns"]["context"]}
+            self._read = {"columns": context, "bins": written["bins"]}
         if features:
             if self._partition is None:
-                shape = learn_shape(events, reading.attributes, self._shaping)
-                self._partition, events = shape.partition, shape.in_leaves(events)
-            else:
-                events = in_leaves_of(
-                    self._partition, events, reading.attributes, is_learned_from=True
-                )
+                self._partition = learn_shape(events, reading.attributes, self._shaping).partition
+            events = in_leaves_of(self._partition, events, reading.attributes, is_learned_from=True)
         return tally_events(events)
 
 

@@ -33,7 +33,7 @@ _FOLDER_PREFIX = "unswayed-"
 #: Bytes of a target's name that a draft carries: names have at most 255.
 _NAME_BYTES = 180
 
-#: What some file systems answer when a folder is to be synced.
+#: Errors of file systems that cannot sync a folder.
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EBADF)
 
 #: Drafts and temporary folders of this process that are not finished.

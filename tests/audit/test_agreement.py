@@ -4,12 +4,12 @@ import numpy as np
 from scipy import stats
 
 from unswayed.audit.by_server import find_agreement
-from unswayed.audit.redteam import area_under_curve
 from unswayed.learners.bounded import learn_bounded
 from unswayed.learners.design import uniform_design
 from unswayed.learners.estimates import Estimates
 from unswayed.randomness import generator
 from unswayed.tallies import UserTallies, tally
+from worlds.reviews import area_under_curve
 
 N_USERS, N_PLAYS, N_CONTEXTS, N_ACTIONS = 1_500, 20, 5, 8
 

@@ -15,7 +15,7 @@ from unswayed.errors import InputError
 @pytest.fixture(scope="module")
 def attacked() -> Audit:
     drawn = market(np.random.default_rng(1), n_groups=12)
-    return audit_log(drawn.table()).audit
+    return audit_log(drawn.table())
 
 
 def test_a_share_or_a_shift_beyond_its_limit_raises_the_alarm(attacked: Audit) -> None:
@@ -56,7 +56,7 @@ def test_few_accounts_cannot_ring_it_however_loud(n_accounts: int) -> None:
             "time": table["time"].combine_chunks().slice(0, 10 * n_accounts),
         }
     )
-    audit = audit_log(pa.concat_tables([table, bots])).audit
+    audit = audit_log(pa.concat_tables([table, bots]))
     assert not alarm_of(audit, share=0.0, shift=0.0).raised
 
 
@@ -69,7 +69,7 @@ def test_where_the_server_chose_it_takes_a_coalition(
     rewards = (rng.random(len(users)) < 0.1).astype(float)
     rewards[(users < n_bots) & (actions == 3)] = 1.0
     log = pa.table({"user": users, "action": actions, "reward": rewards})
-    found = alarm_of(audit_log(log, alpha=0.2, regime="server").audit, share=0.0, shift=0.0)
+    found = alarm_of(audit_log(log, alpha=0.2, regime="server"), share=0.0, shift=0.0)
     assert found.raised == is_raised
     assert found.accounts_needed == LEAST_ACCOUNTS
 

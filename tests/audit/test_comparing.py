@@ -121,6 +121,6 @@ def test_a_small_push_is_found_whatever_share_is_stated() -> None:
         table = pa.table({"user": users, "action": items, "reward": rewards})
         found = unswayed.audit_log(table, regime="server", alpha=alpha)
         assert found.verdict == ("attacked" if n_bots else "nothing found")
-        assert found.audit.share.low <= n_bots / 2_000 <= found.audit.share.high
+        assert found.share.low <= n_bots / 2_000 <= found.share.high
         # Names of options are put in words, not printed raw with what marks them.
         assert "u0002" not in json.dumps(found.to_json())

@@ -8,7 +8,6 @@ import pytest
 from tests.audit.markets import Market, market
 from unswayed.audit.coordination import Coordination, find_coordination
 from unswayed.audit.lockstep import ratings_of
-from unswayed.audit.redteam import area_under_curve
 from worlds.real_ratings import redrawn
 from worlds.reviews import (
     CLEAN,
@@ -16,6 +15,7 @@ from worlds.reviews import (
     ReviewLog,
     ReviewSpec,
     Textbook,
+    area_under_curve,
     baselines,
     build_reviews,
     textbook,
@@ -122,7 +122,7 @@ def test_the_order_of_rows_and_of_accounts_changes_nothing(rng: np.random.Genera
     )
     before, after = find_coordination(drawn.ratings()), find_coordination(moved.ratings())
     assert (after.is_flagged[names] == before.is_flagged).all()
-    assert after.deviations[names] == pytest.approx(before.deviations)
+    assert after.lockstep.scores[names] == pytest.approx(before.lockstep.scores)
 
 
 def test_accounts_known_to_be_fakes_lead_to_others(rng: np.random.Generator) -> None:

@@ -1,74 +1,91 @@
-"""The red team: coalitions of our own in a log."""
+"""The red team: coalitions that are injected into a log, through `unswayed audit --inject`."""
 
+import html
+import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from unswayed.audit.redteam import Injection, checked_target, parsed_injection, run_red_team
-from unswayed.errors import InputError
-from unswayed.events import Events, Labels
+import unswayed
+from tests.cli.shop import unswayed as run
+
+SHARES = [0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4]
 
 
-def _log(rng: np.random.Generator) -> Events:
+def _log(rng: np.random.Generator, *, clicks: float = 0.25, n_bots: int = 0) -> pa.Table:
     users = np.repeat(np.arange(600), 20)
-    contexts, actions = rng.integers(3, size=len(users)), rng.integers(4, size=len(users))
-    rewards = (rng.random(len(users)) < np.where(actions == 0, 0.35, 0.25)).astype(float)
-    return Events(
-        users,
-        contexts,
-        actions,
-        rewards,
-        Labels.of([f"u{k}" for k in range(600)]),
-        Labels.of(["a", "b", "c"]),
-        Labels.of(["best", "one", "two", "three"]),
-    )
+    items = rng.integers(4, size=len(users))
+    rewards = (rng.random(len(users)) < clicks).astype(float)
+    rewards[(users < n_bots) & (items == 2)] = 1.0
+    return pa.table({"user": users, "action": items, "reward": rewards})
 
 
-def test_a_larger_push_moves_the_naive_mean_further_and_the_robust_one_less(
+def test_it_is_said_from_which_share_on_a_push_is_found(
+    rng: np.random.Generator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, report = tmp_path / "log.parquet", tmp_path / "report.html"
+    pq.write_table(_log(rng), log)
+    options = ["--regime", "server", "--inject", "push:0.15", "--target", "1", "--out", report]
+    run("audit", log, *options, "--json")
+    told = json.loads(capsys.readouterr().out)
+    # What is injected is no part of the audit itself.
+    assert told["verdict"] != "attacked"
+    team = told["red_team"]
+    assert (team["kind"], team["target"], team["accounts"]) == ("push", "1", 600)
+    assert [row["share"] for row in team["sizes"]] == SHARES
+    none, *others = team["sizes"]
+    assert (none["accounts"], none["detected"], none["naive_shift"]) == (0, None, 0.0)
+    for row in others:
+        assert row["accounts"] == round(row["share"] / (1.0 - row["share"]) * 600)
+        # Members say 1 where 0.25 was the mean, so the mean moves by 0.75 times their share.
+        assert row["naive_shift"] == pytest.approx(0.75 * row["share"], abs=0.03)
+        if row["attacked"]:
+            assert abs(row["robust_shift"]) < row["naive_shift"] / 2
+            assert row["detected"] > 0.5
+            assert row["false_positives"] < 0.1
+    start = team["found_from"]
+    assert start <= 0.2
+    assert all(row["attacked"] for row in others if row["share"] >= start)
+    assert not team["sizes"][SHARES.index(start) - 1]["attacked"]
+    assert team["statement"] == f"The audit finds this attack from {start:.0%} of the accounts on."
+    page = html.unescape(re.sub(r"<[^>]+>", " ", report.read_text(encoding="utf-8")))
+    assert page.index("attacked?") < page.index(team["statement"])
+    run("audit", log, *options)
+    printed = capsys.readouterr().out
+    assert printed.index("attacked?") < printed.index(team["statement"])
+    assert re.search(r"40%.*400.*yes", printed)
+
+
+def test_lies_are_the_best_or_the_worst_reward_and_large_logs_are_sampled(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("unswayed.audit.redteam.SIZES", (0.0, 0.3))
-    sizes: list[float] = []
-    found = run_red_team(
-        _log(rng),
-        Injection("push", 0.15, "one"),
-        stated=0.3,
-        regime="server",
-        on_size=sizes.append,
-    )
-    assert sizes == [0.0, 0.15, 0.3]
-    none, small, large = found.rows
-    assert none.naive_shift == none.robust_shift == 0.0
-    assert none.accounts == 0
-    assert large.accounts == round(0.3 / 0.7 * 600)
-    # Members say 1 where 0.25 was the mean, so the mean moves by 0.75 times their share.
-    for row in (small, large):
-        assert row.naive_shift == pytest.approx(0.75 * row.share, abs=0.03)
-        assert abs(row.robust_shift) < row.naive_shift / 2
-        assert row.auc > 0.9
-        assert row.detected > 0.5
-        assert row.false_positives < 0.05
-    assert large.naive_hits == 1.0
-    assert large.robust_hits == 0.0
-    # What is said of it: found from the first size on, unless the log itself was attacked.
-    assert "is called an attack from 15% of the accounts on" in found.statement()
-    attacked = replace(found, rows=(replace(none, verdict="attacked"), small, large))
-    assert "this log is called attacked without it, too" in attacked.statement()
+    monkeypatch.setattr("unswayed.audit.redteam.MOST_ACCOUNTS", 500)
+    log = _log(rng, clicks=0.004)
+    rare = unswayed.audit_log(log, inject="quiet:0.4", target=1, regime="server")
+    assert rare.red_team is not None
+    assert rare.red_team.accounts == 500
+    # A third of the plays of two fifths of the accounts.
+    assert rare.red_team.sizes[-1].naive_shift == pytest.approx(0.4 / 3, abs=0.02)
+    usual = unswayed.audit_log(_log(rng), inject="nuke:0.05", target=1, regime="server")
+    assert usual.red_team is not None
+    assert usual.red_team.sizes[-1].naive_shift == pytest.approx(-0.25 * 0.4, abs=0.02)
+    # Verdicts that do not grow with the share are said as they are.
+    none, *_, last = (replace(row, attacked=False) for row in usual.red_team.sizes)
+    missed = replace(usual.red_team, sizes=(none, last))
+    assert missed.statement() == "The audit finds this attack at no share up to 40%."
+    odd = replace(missed, sizes=(none, replace(last, share=0.2, attacked=True), last))
+    assert odd.found_from is None
+    assert odd.statement() == "The audit finds this attack at 20%, but not at larger shares."
 
 
-def test_what_is_injected_is_read_and_checked() -> None:
-    actions = Labels.of([1, 2, 3])
-    assert checked_target(parsed_injection("nuke:0.2", "2"), actions).target == 2
-    with pytest.raises(InputError, match="'9' is no action of the log"):
-        checked_target(parsed_injection("push:0.1", "9"), actions)
-    with pytest.raises(InputError, match="push, nuke, swap, quiet"):
-        parsed_injection("shout:0.1", "tea")
-    with pytest.raises(InputError, match="above 0 and at most"):
-        parsed_injection("push:lots", "tea")
-    with pytest.raises(InputError, match="above 0 and at most"):
-        parsed_injection("push:0.6", "tea")
-    with pytest.raises(InputError, match="needs `target`"):
-        parsed_injection("push:0.1", None)
-    with pytest.raises(InputError, match="leave `target` out"):
-        parsed_injection("swap:0.1", "tea")
+def test_a_log_that_is_attacked_already_is_said_to_be(rng: np.random.Generator) -> None:
+    found = unswayed.audit_log(_log(rng, n_bots=120), inject="push:0.1", target=1, regime="server")
+    assert found.verdict == "attacked"
+    assert found.red_team is not None
+    assert found.red_team.found_from is None
+    assert "attacked without injected accounts, too" in found.red_team.statement()

@@ -32,11 +32,11 @@ def _bandit(rng: np.random.Generator, probabilities: np.ndarray, *, logs: bool) 
     )
 
 
-def test_even_play_is_the_servers(rng: np.random.Generator) -> None:
+def test_uniform_play_is_attributed_to_the_server(rng: np.random.Generator) -> None:
     assert _regime(_bandit(rng, np.full(10, 0.1), logs=False)) == "server"
 
 
-def test_propensities_are_the_servers(rng: np.random.Generator) -> None:
+def test_a_log_with_propensities_is_attributed_to_the_server(rng: np.random.Generator) -> None:
     greedy = np.array([0.7, *([0.3 / 99] * 99)])
     assert _regime(_bandit(rng, greedy, logs=True)) == "server"
 

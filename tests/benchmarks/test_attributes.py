@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from unswayed import RobustMCB
-from worlds.attributes import ATTACKS, MOST_EVENTS, Kind, build, kinds
+from unswayed.simulation.attributes import ATTACKS, Kind, build
+from worlds.attributes import MOST_EVENTS, kinds
 from worlds.world import PARTS
 
 

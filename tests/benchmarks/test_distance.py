@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distance import ALPHAS, ATTACKS, KINDS, PLAYS, attacked, limit, turned
-from unswayed.limits import smallest_two_sided_coalition
+from unswayed.limits import smallest_coalition
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
@@ -14,7 +14,7 @@ def test_the_gap_at_the_limit_takes_just_the_stated_coalition(alpha: float) -> N
     kind = KINDS["one context"]
     gap = limit(kind, alpha)
     base = kind.base - gap / 2.0
-    assert float(smallest_two_sided_coalition(gap, PLAYS, base=base)) == pytest.approx(alpha)
+    assert float(smallest_coalition(gap, PLAYS, base=base)) == pytest.approx(alpha)
     # More contexts to be seen in, or tastes to hide among, move it as they must.
     assert limit(KINDS["ten contexts"], alpha) < gap < limit(KINDS["tastes"], alpha)
 

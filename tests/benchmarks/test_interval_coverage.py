@@ -116,7 +116,7 @@ def test_intervals_hold_where_tastes_of_many_users_hardly_show() -> None:
     assert row.holds, row
 
 
-@pytest.mark.parametrize("design", ["sticky", "uniform"])
+@pytest.mark.parametrize("design", ["sticky", "uneven", "uniform"])
 def test_intervals_hold_with_more_contexts_than_actions(design: str) -> None:
     setting = Setting(
         n_contexts=12, n_actions=3, plays=30, n_users=400, zipf=1.0, design=design, attack="flood"

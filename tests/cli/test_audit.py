@@ -87,7 +87,7 @@ def test_reviews_without_a_context_are_audited_by_lockstep(
     told = json.loads(capsys.readouterr().out)
     assert told["attacked"] is True
     assert told["regime"]["name"] == "users"
-    assert told["timeline"] is not None
+    assert told["groups"][0]["timeline"] is not None
     assert told["groups"][0]["seen"] > 10 * told["groups"][0]["expected"]
     lines = users.read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith('"user","weight","score","group","reason","interactions"')
@@ -99,20 +99,6 @@ def test_reviews_without_a_context_are_audited_by_lockstep(
 def test_the_regime_can_be_stated(reviews: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unswayed("audit", reviews, "--regime", "users", "--json")
     assert json.loads(capsys.readouterr().out)["regime"]["reason"] == "as stated"
-
-
-def test_figures_are_written_with_the_data_that_json_has(
-    reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    unswayed("audit", reviews, "--figures", tmp_path / "reviews", "--json")
-    told = json.loads(capsys.readouterr().out)
-    names = {path.stem for path in (tmp_path / "reviews").iterdir()}
-    assert {"items", "null", "time"} <= names
-    for name in names:
-        for ending in (".png", ".svg", ".json"):
-            assert (tmp_path / "reviews" / f"{name}{ending}").stat().st_size > 0
-    drawn = json.loads((tmp_path / "reviews" / "items.json").read_text(encoding="utf-8"))
-    assert drawn == told["items"]
 
 
 def test_limits_end_in_exit_code_three(reviews: Path) -> None:
@@ -129,8 +115,11 @@ def test_limits_end_in_exit_code_three(reviews: Path) -> None:
     [
         (["--regime", "bots"], "--regime is auto, server or users"),
         (["--fail-share", "7"], "--fail-share is 7"),
-        (["--inject", "push"], "needs a share of all accounts"),
-        (["--inject", "push:0.1"], "needs --target"),
+        (["--inject", "push"], "--inject is 'push': write KIND:SHARE, such as push:0.1"),
+        (["--inject", "push:0.6"], "a share of all accounts above 0 and at most 0.45"),
+        (["--inject", "shout:0.1", "--target", "item 7"], "with a kind of push, nuke, quiet"),
+        (["--inject", "push:0.1"], "--inject needs --target"),
+        (["--inject", "push:0.1", "--target", "tea"], "--target 'tea' is no action of the log"),
         (["--target", "item 7"], "--target requires --inject"),
         (["--alpha", "0.7"], "alpha is 0.7"),
         (["--users", "users.txt"], "tables are written as parquet or csv"),

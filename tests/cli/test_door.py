@@ -82,70 +82,13 @@ def test_decisions_come_in_the_order_of_their_visits(folder: Path) -> None:
     assert shares == sorted(shares, reverse=True)
 
 
-def test_commands_and_contexts_that_were_almost_right_are_suggested(folder: Path) -> None:
-    """Whatever their case."""
-    for typed, meant in (("lern", "learn"), ("Learn", "learn"), ("attack_search", "attack-search")):
-        done = run(typed, cwd=folder)
-        assert done.returncode == 2
-        assert f"did you mean `unswayed {meant}`?" in done.stderr
-    done = run("learn", "log.csv", "--alhpa", "0.1", cwd=folder)
-    assert done.returncode == 2
-    assert done.stderr == "error: there is no option --alhpa; did you mean --alpha?\n"
+def test_contexts_that_were_almost_right_are_suggested(folder: Path) -> None:
     arguments = ("predict", "log.json", "--context", "Coffee Break", "--context", "nowhere")
     shown = " ".join(run(*arguments, cwd=folder).stdout.split())
     assert "Did you mean 'coffee break'?" in shown
     responses = json.loads(run(*arguments, "--json", cwd=folder).stdout)
     assert [row["did_you_mean"] for row in responses] == ["coffee break", None]
     assert [row["is_known"] for row in responses] == [False, False]
-
-
-@pytest.mark.parametrize(
-    ("typed", "sentence"),
-    [
-        (["predict"], "POLICY is missing; see `unswayed predict --help`."),
-        (["evaluate", "log.csv"], "--policy is missing; see `unswayed evaluate --help`."),
-        (
-            ["compare", "log.json", "log.json", "--limit", "x"],
-            "--limit must be a whole number; see `unswayed compare --help`.",
-        ),
-        (
-            ["compare", "log.json", "log.json", "--limit", "-1"],
-            "--limit is -1: it must be 0 or larger.",
-        ),
-        (["limits", "--gap", "wide"], "--gap must be a number; see `unswayed limits --help`."),
-        (["simulate", "--gap", "2"], "--gap is 2.0: it must be positive and at most 0.75."),
-        (
-            ["simulate", "--knob", "force"],
-            "--knob is 'force': write NAME=VALUE, such as strength=0.5.",
-        ),
-        (
-            ["simulate", "--attack", "honest", "--strength", "1"],
-            "unknown knob of attack honest 'strength': there are none.",
-        ),
-        (
-            ["predict", "log.json", "--context", "lunch", "--out", "x.csv"],
-            "--out, --column and --format require --file.",
-        ),
-        (["demo", "--seed", "-1"], "--seed is -1: it must be 0 or larger."),
-        (["simulate", "--seed", "-1"], "--seed is -1: it must be 0 or larger."),
-        (["simulate", "--processes", "0"], "--processes is 0: at least 1 is needed."),
-        (["reproduce", "--processes", "0"], "--processes is 0: at least 1 is needed."),
-    ],
-)
-def test_wrong_use_gets_one_sentence(folder: Path, typed: list[str], sentence: str) -> None:
-    done = run(*typed, cwd=folder)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"error: {sentence}\n"
-
-
-def test_help_shows_flags_without_a_value_and_cuts_nothing(folder: Path) -> None:
-    for command in ("simulate", "predict", "learn"):
-        shown = wide(folder, 80, command, "--help")
-        assert "…" not in shown
-        assert "<bool>" not in shown
-        assert "<list" not in shown
-    assert "POLICY" in wide(folder, 80, "predict", "--help")
-    assert "Reading the log" in wide(folder, 80, "learn", "--help")
 
 
 @pytest.mark.parametrize(
@@ -191,26 +134,6 @@ def test_policies_without_a_common_context_are_not_compared(folder: Path) -> Non
     assert "no context in common" in shown
     assert "nan" not in shown
     assert "'am', 'pm'" in shown
-
-
-def test_a_scheduler_without_its_engine_is_an_error(folder: Path) -> None:
-    done = run("learn", "log.csv", "--scheduler", "tcp://127.0.0.1:1", cwd=folder)
-    assert done.returncode == 2
-    assert "--scheduler requires --engine dask" in done.stderr
-
-
-def test_the_help_of_simulate_lists_every_algorithm(folder: Path) -> None:
-    from unswayed.simulation.algorithms import algorithms
-
-    shown = wide(folder, 200, "simulate", "--help")
-    assert all(name in shown for name in algorithms())
-
-
-def test_a_share_in_percent_is_recognised(folder: Path) -> None:
-    done = run("learn", "log.csv", "--alpha", "20", "--out", "p.json", cwd=folder)
-    assert done.returncode == 2
-    assert done.stderr.strip().endswith("did you mean 0.2?")
-    assert "did you mean" not in run("learn", "log.csv", "--alpha", "0.7", cwd=folder).stderr
 
 
 def test_only_a_policy_that_was_named_is_replaced(folder: Path, tmp_path: Path) -> None:

@@ -95,16 +95,14 @@ def test_figures_and_the_report_have_the_data_that_json_has(
         capsys, folder / "next.parquet", "--policy", folder / "policy.json", "--alpha", 0.15, *files
     )
     drawn = {path.name: path.read_bytes() for path in figures.iterdir()}
-    assert json.loads(drawn["uplift.json"]) == found["estimates"]
-    assert json.loads(drawn["contexts.json"]) == found["contexts"]
-    for name in ("uplift", "contexts"):
-        assert drawn[f"{name}.png"].startswith(b"\x89PNG")
-        # Naive, robust and logging stand side by side.
-        shown = drawn[f"{name}.svg"].decode()
-        assert all(word in shown for word in ("naive", "robust", "logging"))
+    assert json.loads(drawn["values.json"]) == found
+    assert drawn["values.png"].startswith(b"\x89PNG")
+    # Naive, robust and logging stand side by side.
+    shown = drawn["values.svg"].decode()
+    assert all(word in shown for word in ("naive", "robust", "logging"))
     page = report.read_text(encoding="utf-8")
     assert found["statement"].replace("'", "&#x27;") in page
-    assert page.count("<circle") == 7 + 3 * 4  # three estimators and logging; four contexts
+    assert page.count("<circle") == 3 * 5  # logging, naive and robust; all visits and four contexts
 
 
 def test_the_report_shows_hostile_labels_as_text(tmp_path: Path) -> None:

@@ -32,43 +32,29 @@ def test_days_added_one_by_one_give_the_policy_of_all_days(
         np.testing.assert_array_equal(getattr(by_days, name), getattr(once, name))
 
 
-@pytest.mark.parametrize("with_propensities", [False, True])
-def test_days_under_a_cap_give_the_policy_of_all_days_under_it(
-    with_propensities: bool, rng: np.random.Generator, tmp_path: Path
-) -> None:
-    """Rewards are 0 or 1, so that users repeat the very same event on several days."""
-    table = café_log(rng)
-    if with_propensities:
-        table = table.append_column("propensity", pa.array(np.full(len(table), 1 / 3)))
-    pq.write_table(table, tmp_path / "whole.parquet")
-    folder = tmp_path / "tallies"
-
-    def learn(path: Path, cap: int, out: str, *more: object) -> None:
-        unswayed("learn", path, "--max-interactions-per-user", cap, "--out", tmp_path / out, *more)
-
-    for day, cap in enumerate((12, 5, 12, 12)):  # it may change from day to day
-        path = tmp_path / f"day-{day}.parquet"
-        pq.write_table(table.slice(1_500 * day, 1_500), path)
-        learn(path, cap, "days.json", "--tallies", folder)
-    learn(tmp_path / "whole.parquet", 12, "once.json")
-    by_days, once = (Policy.load(tmp_path / name) for name in ("days.json", "once.json"))
-    for name in ("mean_rewards", "low", "high", "counts", "context_probabilities"):
-        np.testing.assert_array_equal(getattr(by_days, name), getattr(once, name))
-    assert once.source["findings"]["most_interactions"] == 12
-
-
-def test_a_cap_on_tallies_that_were_made_without_is_refused(log: Path, tmp_path: Path) -> None:
-    arguments = ("learn", log, "--tallies", tmp_path / "t", "--out", tmp_path / "p.json")
-    unswayed(*arguments)
-    with pytest.raises(InputError, match="from the first log on, in a new folder"):
-        unswayed(*arguments, "--max-interactions-per-user", 9)
-
-
 def test_adding_a_day_twice_is_refused(log: Path, tmp_path: Path) -> None:
     arguments = ("learn", log, "--tallies", tmp_path / "t", "--out", tmp_path / "p.json")
     unswayed(*arguments)
     with pytest.raises(InputError, match="count twice"):
         unswayed(*arguments)
+
+
+def test_a_folder_of_the_former_version_is_read_unless_it_keeps_events(
+    log: Path, tmp_path: Path
+) -> None:
+    """Version 2 listed its pieces by name, and said whether they hold events instead of sums."""
+    folder, policy = tmp_path / "t", tmp_path / "p.json"
+    unswayed("learn", log, "--tallies", folder, "--out", policy)
+    learned, index = Policy.load(policy), json.loads((folder / "tallies.json").read_text())
+    former = index | {"version": 2, "keeps_events": False, "pieces": [index.pop("piece")]}
+    (folder / "tallies.json").write_text(json.dumps(former | {"bins": {}}))
+    unswayed("learn", "--tallies", folder, "--out", policy)
+    np.testing.assert_array_equal(Policy.load(policy).mean_rewards, learned.mean_rewards)
+    with pytest.raises(InputError, match="count twice"):
+        unswayed("learn", log, "--tallies", folder, "--out", policy)
+    (folder / "tallies.json").write_text(json.dumps(former | {"keeps_events": True}))
+    with pytest.raises(InputError, match=r"with single events.*learn from the logs of all days"):
+        unswayed("learn", "--tallies", folder, "--out", policy)
 
 
 def test_a_cap_is_reported(log: Path, tmp_path: Path, capsys: Any) -> None:

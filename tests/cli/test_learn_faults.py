@@ -13,10 +13,9 @@ import pytest
 
 from tests.cli.shop import café_log, unswayed
 from unswayed.errors import InputError
-from unswayed.events import OnBadRows
 from unswayed.learners.from_log import learn_log
 from unswayed.policy import Policy
-from unswayed.tallies.store import load_index, load_tallies, save_index
+from unswayed.tallies.store import load_tallies
 
 
 @pytest.fixture
@@ -52,28 +51,10 @@ def test_days_added_by_four_runs_at_once_are_all_there(days: list[Path], tmp_pat
     for thread in threads:
         thread.join()
     assert errors == []
-    index = load_index(folder)
-    assert index is not None
-    assert {log["source"] for log in index.logs} == {str(day) for day in days}
-    assert index.n_events == 6_000
-    assert load_tallies(folder) is not None
-
-
-def test_an_index_that_changed_meanwhile_is_not_overwritten(
-    days: list[Path], tmp_path: Path
-) -> None:
-    """As on a file system whose locks do nothing."""
-    folder = tmp_path / "tallies"
-    for day in days[:2]:
-        learn_log(day, alpha=0.1, method="paper", tallies=folder)
-        if day == days[0]:
-            stale = load_index(folder)
-    assert stale is not None
-    before = (folder / "tallies.json").read_bytes()
-    with pytest.raises(InputError, match="another run changed the tallies"):
-        save_index(folder, stale)
-    assert (folder / "tallies.json").read_bytes() == before
-    assert load_tallies(folder) is not None
+    stored = load_tallies(folder)
+    assert stored is not None
+    assert {log["source"] for log in stored.logs} == {str(day) for day in days}
+    assert stored.tallies.n_events == 6_000
 
 
 def test_tallies_are_learned_from_without_a_log(days: list[Path], tmp_path: Path) -> None:
@@ -103,21 +84,6 @@ def test_a_failure_after_the_tallies_are_saved_is_mended_by_the_next_command(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "nothing to learn from"),
-        (["--tallies", "{tmp}/none"], "holds no tallies yet"),
-        (["--tallies", "{tmp}/none", "--engine", "dask"], "needs a log"),
-    ],
-)
-def test_nothing_to_learn_from_is_reported(
-    arguments: list[str], message: str, tmp_path: Path
-) -> None:
-    with pytest.raises(InputError, match=message):
-        unswayed("learn", *(argument.format(tmp=tmp_path) for argument in arguments))
-
-
-@pytest.mark.parametrize(
     "arguments",
     [
         ["--out", "{tmp}/none/policy.json"],
@@ -125,7 +91,6 @@ def test_nothing_to_learn_from_is_reported(
         ["--users", "{tmp}/none/users.csv"],
         ["--users", "{tmp}/users.txt"],
         ["--cells", "{tmp}/none/cells.parquet"],
-        ["--on-bad-rows", "quarantine={tmp}/none/bad.csv"],
         ["--tallies", "{tmp}/day-0.parquet"],
     ],
     ids=lambda arguments: " ".join(arguments),
@@ -136,7 +101,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(
     def too_late(*_: Any, **__: Any) -> None:
         raise AssertionError("the log was read")
 
-    monkeypatch.setattr("unswayed.cli.learn.learn_log", too_late)
+    monkeypatch.setattr("unswayed.learners.from_log.learn_log", too_late)
     given = [argument.format(tmp=tmp_path) for argument in arguments]
     out = [] if "--out" in given else ["--out", tmp_path / "policy.json"]
     with pytest.raises(InputError, match=r"cannot|tables are written as"):
@@ -193,20 +158,3 @@ def test_pieces_that_point_nowhere_are_refused_and_not_followed(
     pq.write_table(people.set_column(1, "entries", pa.array(counts)), users)
     with pytest.raises(InputError, match="damaged"):
         load_tallies(folder)
-
-
-def test_bad_rows_are_set_aside_whole_or_not_at_all(tmp_path: Path) -> None:
-    aside = tmp_path / "bad.csv"
-    aside.write_text("old")
-    table = pa.table(
-        {"user": ["u", None], "context": ["s", "s"], "action": ["a", "b"], "reward": [1.0, 0.0]}
-    )
-    pq.write_table(table, tmp_path / "log.parquet")
-    with pytest.raises(InputError, match=r"nothing|one user|at least"):
-        learn_log(
-            tmp_path / "log.parquet",
-            alpha=0.1,
-            on_bad_rows=OnBadRows.parsed(f"quarantine={aside}"),
-        )
-    assert "user is missing" in aside.read_text()
-    assert {path.name for path in tmp_path.iterdir()} == {"bad.csv", "log.parquet"}

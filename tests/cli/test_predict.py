@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.shop import café_log, unswayed
+from tests.cli.shop import unswayed
 from unswayed.errors import InputError
+from unswayed.events import Labels
 from unswayed.policy import Policy
+from unswayed.policy.partition import Feature, Partition, Split
 
 
 def test_predict_answers_for_a_context_and_for_a_file(
@@ -32,6 +35,8 @@ def test_predict_answers_for_a_context_and_for_a_file(
     assert rows["is_known"].to_pylist() == [True, False, False, True]
     assert rows["action"].to_pylist()[::3] == ["tea", "water"]
     assert "2 have a context" in " ".join(capsys.readouterr().out.split())
+    unswayed("predict", policy, "--file", asked, "--out", out, "--json")
+    assert json.loads(capsys.readouterr().out) == {"out": str(out), "rows": 4, "unknown": 2}
 
 
 def test_predict_cuts_a_file_into_the_bins_of_the_log(
@@ -48,10 +53,42 @@ def test_predict_cuts_a_file_into_the_bins_of_the_log(
         *("--out", policy),
     )
     asked = tmp_path / "asked.jsonl"
-    asked.write_text('{"land": "FR", "price": 1.0}\n{"price": 9.5, "land": "FR"}\n')
+    asked.write_text('{"land": "FR", "price": 1.0}\n{"price": 9.5, "land": "FR"}\n{"land": "FR"}\n')
     unswayed("predict", policy, "--file", asked, "--out", out)
     with out.open() as file:
-        assert [row["action"] for row in csv.DictReader(file)] == ["0", "1"]
+        found = [(row["action"], row["is_known"]) for row in csv.DictReader(file)]
+    assert found[:2] == [("0", "true"), ("1", "true")]
+    assert found[2][1] == "false"
+    loaded = Policy.load(policy)
+    assert loaded.decide({"land": "FR", "price": 9.5}).action == 1
+    assert not loaded.decide(("FR", None)).is_known
+
+
+def test_files_that_lack_features_or_numbers_are_refused(tmp_path: Path) -> None:
+    age = Feature("age", edges=(30.0,))
+    partition = Partition((age,), (Split(0, ((2,), (3,)), (1, 2)), None, None))
+    means = np.array([[0.1, 0.3], [0.3, 0.1]])
+    policy, asked, out = (tmp_path / name for name in ("p.json", "asked.csv", "out.csv"))
+    Policy(
+        context_labels=partition.labels,
+        action_labels=Labels.of(["tea", "milk"]),
+        mean_rewards=means,
+        low=means - 0.05,
+        high=means + 0.05,
+        counts=np.full((2, 2), 100),
+        context_probabilities=np.array([0.4, 0.6]),
+        alpha=0.1,
+        method="bounded",
+        partition=partition,
+    ).save(policy)
+    asked.write_text('age\n20\n50\n""\n')
+    unswayed("predict", policy, "--file", asked, "--out", out)
+    with out.open() as file:
+        assert [row["action"] for row in csv.DictReader(file)][:2] == ["tea", "milk"]
+    for text, words in (("ago\n20\n", "Did you mean 'ago'?"), ("age\nold\n", "'age' is 'old'")):
+        asked.write_text(text)
+        with pytest.raises(InputError, match=re.escape(words)):
+            unswayed("predict", policy, "--file", asked, "--out", out)
 
 
 def test_predict_says_what_a_worst_case_bound_rests_on(
@@ -112,79 +149,3 @@ def test_compare_reports_what_changed(log: Path, tmp_path: Path, capsys: Any) ->
     assert (change["context"], change["before"], change["after"]) == ("home", "tea", "water")
     unswayed("compare", first, first)
     assert "0 of 3 common contexts changed" in " ".join(capsys.readouterr().out.split())
-
-
-def test_users_of_another_taste_get_their_own_decisions(
-    rng: np.random.Generator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """At home users 0 to 9 want water and nothing else; everybody else wants tea."""
-    table = café_log(rng, n=30_000, n_users=150, alpha=0.0)
-    users, contexts, actions = (table[name].to_pylist() for name in ("user", "context", "action"))
-    few = {f"user-{code}" for code in range(10)}
-    rewards = [
-        float(action == "water") if user in few and context == "home" else reward
-        for user, context, action, reward in zip(
-            users, contexts, actions, table["reward"].to_pylist(), strict=True
-        )
-    ]
-    log, out = tmp_path / "log.parquet", tmp_path / "policy.json"
-    pq.write_table(table.set_column(3, "reward", [rewards]), log)
-    unswayed("learn", log, "--out", out, "--personal")
-    assert "decisions of their own" in capsys.readouterr().out.replace("\n", " ")
-    policy = Policy.load(out)
-    assert policy.decide("home").action == "tea"
-    assert [policy.decide("home", user).action for user in sorted(few)].count("water") >= 8
-    unswayed("predict", out, "--context", "home", "--user", "user-99", "--json")
-    assert json.loads(capsys.readouterr().out)[0]["action"] == "tea"
-    with pytest.raises(InputError, match="common policy"):
-        unswayed("predict", out, "--file", log, "--user", "ann", "--out", tmp_path / "x.csv")
-    with pytest.raises(InputError) as caught:
-        unswayed("learn", log, "--personal", "--engine", "dask")
-    assert "--personal is for --engine local" in caught.value.on_command_line
-
-
-def test_groups_get_their_own_decisions(
-    rng: np.random.Generator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A third of the users wants water at home and tea in the café; nobody lies."""
-    table = café_log(rng, n=30_000, n_users=150, alpha=0.0)
-    wanted = {"home": "water", "☕ café": "tea"}
-    rewards = [
-        float(rng.random() < (0.9 if action == wanted[context] else 0.2))
-        if int(user.removeprefix("user-")) < 50 and context in wanted
-        else reward
-        for user, context, action, reward in zip(
-            *(table[name].to_pylist() for name in ("user", "context", "action", "reward")),
-            strict=True,
-        )
-    ]
-    log, out = tmp_path / "log.parquet", tmp_path / "policy.json"
-    pq.write_table(table.set_column(3, "reward", [rewards]), log)
-    unswayed("learn", log, "--out", out, "--groups", "auto", "--alpha", "0.2")
-    assert "do not support groups of taste" in capsys.readouterr().out.replace("\n", " ")
-    unswayed("predict", out, "--context", "home", "--user", "user-3", "--json")
-    assert json.loads(capsys.readouterr().out)[0]["action"] == "tea"
-    unswayed("learn", log, "--out", out, "--groups", "auto", "--alpha", "0")
-    assert "of taste (error rate 1%" in capsys.readouterr().out.replace("\n", " ")
-    policy = Policy.load(out)
-    assert policy.decide("home").action == "tea"
-    members = [policy.decide("home", f"user-{code}").action for code in range(150)]
-    assert members[:50].count("water") >= 48
-    assert members[50:].count("tea") >= 98
-    unswayed("predict", out, "--context", "home", "--user", "user-3", "--json")
-    assert json.loads(capsys.readouterr().out)[0]["action"] == "water"
-    for arguments, said in (
-        (("--groups", "1"), "--groups is '1': give a number of groups from 2 to 20, or auto"),
-        (("--groups", "2", "--personal"), "--groups and --personal exclude each other"),
-        (("--groups", "2", "--engine", "dask"), "--groups is for --engine local"),
-    ):
-        with pytest.raises(InputError) as caught:
-            unswayed("learn", log, "--out", out, *arguments)
-        assert said in caught.value.on_command_line
-
-
-def test_a_common_policy_has_nothing_to_say_of_a_user(log: Path, tmp_path: Path) -> None:
-    out = tmp_path / "policy.json"
-    unswayed("learn", log, "--out", out)
-    with pytest.raises(InputError, match="learn it with --personal"):
-        unswayed("predict", out, "--context", "home", "--user", "ann")

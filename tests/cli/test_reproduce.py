@@ -11,7 +11,6 @@ from unswayed.cli import reproduce as command
 from unswayed.cli.reproduce import reproduce
 from unswayed.errors import InputError
 from unswayed.experiments.reproducing import find_experiment
-from unswayed.experiments.results import Store
 from unswayed.experiments.sweeps import Experiment
 
 
@@ -33,7 +32,7 @@ def test_the_command_prints_claims_and_redraws_them(
     assert "not resolved" in printed
     (tmp_path / "figure-2a" / "figure.svg").unlink()
 
-    reproduce(["figure-2a"], out=tmp_path, redraw_only=True, json=True)
+    reproduce(["figure-2a"], out=tmp_path, redraw=True, json=True)
     (outcome,) = json.loads(capsys.readouterr().out)
     assert {claim["name"] for claim in outcome["claims"]} == {
         "beats-naive",
@@ -45,37 +44,13 @@ def test_the_command_prints_claims_and_redraws_them(
     assert (tmp_path / "figure-2a" / "figure.svg").exists()
 
 
-@pytest.mark.usefixtures("_miniature")
-def test_a_single_cell_is_run_alone_and_counts_for_the_whole(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    reproduce(["figure-2a/2"], repetitions=2, processes=1, out=tmp_path, json=True)
-    (cell,) = json.loads(capsys.readouterr().out)
-    assert (cell["id"], cell["algorithm"], cell["repetitions"]) == ("figure-2a/2", "naive-ucb", 2)
-    rows = Store(tmp_path / "figure-2a").rows()
-    assert {row["cell"] for row in rows} == {"figure-2a/2"}
-    assert not (tmp_path / "figure-2a" / "figure.svg").exists()
-
-    reproduce(["figure-2a/2"], repetitions=1, processes=1, out=tmp_path)
-    assert "Cell figure-2a/2" in capsys.readouterr().out
-    assert Store(tmp_path / "figure-2a").rows() == rows
-
-
-@pytest.mark.parametrize(
-    ("name", "told"), [("figure-2a/x", "names no cell"), ("figure-2a/99", "from 0 to")]
-)
-def test_a_cell_that_does_not_exist_is_reported(name: str, told: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=told):
-        reproduce([name], processes=1, out=tmp_path)
-
-
 def test_an_unknown_experiment_and_missing_results_are_reported_in_a_sentence(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(InputError, match="did you mean figure-2a"):
         reproduce(["figure2a"], out=tmp_path)
     with pytest.raises(InputError, match="holds no results"):
-        reproduce(["figure-2a"], out=tmp_path, redraw_only=True)
+        reproduce(["figure-2a"], out=tmp_path, redraw=True)
 
 
 @pytest.mark.usefixtures("_miniature")

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from unswayed.cli.main import app
-from unswayed.errors import InputError
 from unswayed.simulation.attacks.registry import ATTACKS
+from unswayed.simulation.attributes import PLAYERS
 
 SMALL = [
     "simulate",
@@ -47,13 +47,6 @@ def test_the_same_seed_prints_the_same_numbers() -> None:
     assert simulated("--algorithm", "thompson") == simulated("--algorithm", "thompson")
 
 
-def test_the_table_names_every_algorithm() -> None:
-    result = called(*SMALL, "--repetitions", "1", "--algorithm", "naive-ucb,oracle")
-    assert result.exit_code == 0
-    assert "naive-ucb" in result.stdout
-    assert "oracle" in result.stdout
-
-
 def test_every_option_arrives_in_the_settings(tmp_path: Path) -> None:
     probabilities = tmp_path / "probabilities.txt"
     probabilities.write_text("0.75\n0.25\n")
@@ -68,41 +61,6 @@ def test_every_option_arrives_in_the_settings(tmp_path: Path) -> None:
     assert (chosen["assumed_alpha"], chosen["gap"], chosen["deviation"]) == (0.05, 0.2, 0.4)
     assert (chosen["rewards"], chosen["arrivals"]) == ("heavy", "bursty:3")
     assert (chosen["attack"], chosen["perturbation"]) == ("sleeper", 0.01)
-
-
-def test_strength_is_the_attacks_strength_knob() -> None:
-    assert simulated("--algorithm", "oracle", "--strength", "0.5")["settings"]["knobs"] == {
-        "strength": 0.5
-    }
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["--algorithm", "papper"], "did you mean paper"),
-        (["--attack", "psuh"], "did you mean push"),
-        (["--knob", "strength"], "NAME=VALUE"),
-        (["--alpha", "0.6"], "alpha"),
-        (["--processes", "0"], "processes"),
-        (["--context-probabilities", "nowhere.txt"], "`context_probabilities` is"),
-        (["--goal", "regert"], "did you mean regret"),
-        (["--base", "0.9"], "`base` is 0.9"),
-        (["--contexts", "1000000000"], "contexts times actions is 3,000,000,000"),
-        (["--users", "1000000000"], "users times actions is 3,000,000,000"),
-    ],
-)
-def test_bad_input_is_named_in_one_sentence(arguments: list[str], named: str) -> None:
-    result = called(*SMALL, *arguments)
-    assert isinstance(result.exception, InputError)
-    assert named in str(result.exception)
-
-
-def test_a_file_of_words_is_no_list_of_probabilities(tmp_path: Path) -> None:
-    words = tmp_path / "words.txt"
-    words.write_text("often seldom")
-    result = called(*SMALL, "--context-probabilities", str(words))
-    assert isinstance(result.exception, InputError)
-    assert "one number for each context" in str(result.exception)
 
 
 def test_attacks_are_listed_with_what_they_know() -> None:
@@ -138,3 +96,33 @@ def test_regret_is_printed_with_its_spread_over_good_users() -> None:
     assert len(regret["repetitions"]) == 2
     table = called(*SMALL, "--repetitions", "1", "--algorithm", "naive-ucb", "--goal", "regret")
     assert "mean regret" in table.stdout
+
+
+def test_worlds_with_attributes_show_what_a_robust_partition_is_worth() -> None:
+    """Forged attributes fool plain trees and models, and cost a screened partition little."""
+    options = ("--attributes", "3", "--attack", "forged", "--users", "1500", "--actions", "4")
+    more = ("--interactions", "20", "--base", "0.1", "--alpha", "0.1", "--repetitions", "3")
+    result = called("simulate", *options, *more, "--processes", "1", "--json")
+    assert result.exit_code == 0, result.output
+    printed = json.loads(result.stdout)
+    loss = {one["algorithm"]: one["loss"]["mean"] for one in printed["results"]}
+    assert set(loss) == set(PLAYERS)
+    assert loss["features"] < loss["without-bots"] + 0.1
+    assert loss["features"] < min(loss["naive-tree"], loss["growthbook-tree"], loss["linear"]) - 0.3
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--attack", "forge"), "did you mean forged?"),
+        (("--algorithm", "tree"), "learner from attributes 'tree'"),
+        (("--attributes", "1"), "--attributes is 1"),
+        (("--users", "5"), "--users is 5"),
+        (("--base", "2"), "--base is 2"),
+    ],
+)
+def test_what_worlds_with_attributes_cannot_be_is_refused(
+    options: tuple[str, ...], words: str
+) -> None:
+    result = called("simulate", "--attributes", "3", "--repetitions", "1", *options)
+    assert words in str(result.exception or result.output)

@@ -1,4 +1,4 @@
-"""Intervals by their definitions: order statistics and Student's t."""
+"""Intervals by their definition: Student's t."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from tests.refusals import refusal
-from unswayed.estimators import bounded_mean_intervals, mean_intervals, median_intervals
-from unswayed.estimators.trimming import binomial_lower_quantiles, binomial_upper_quantiles
+from unswayed.estimators import bounded_mean_intervals, mean_intervals
+from unswayed.estimators.trimming import binomial_upper_quantiles
 
 DELTA = 0.1
 
@@ -66,32 +66,6 @@ def test_groups_without_points_are_unbounded() -> None:
     assert (low[0], high[0]) == (-np.inf, np.inf)
 
 
-@pytest.mark.parametrize("n_bad", [0, 5, 20, 40])
-def test_medians_lie_between_binomial_order_statistics(
-    rng: np.random.Generator, n_bad: int
-) -> None:
-    points, groups = rng.standard_normal(100), np.repeat([0, 1], [60, 40])
-    low, high = median_intervals(
-        points, groups, 2, n_bad=np.array([n_bad, 0]), failure_probability=DELTA
-    )
-    for group, n_good in ((0, 60 - n_bad), (1, 40)):
-        ordered = np.sort(points[groups == group])
-        rank = int(stats.binom.ppf(DELTA / 2.0, n_good, 0.5))
-        assert (low[group], high[group]) == (ordered[rank - 1], ordered[-rank])
-
-
-@pytest.mark.parametrize("n_bad", [2, 6, 9])
-def test_too_few_good_points_bound_no_median(n_bad: int) -> None:
-    """P(B(4, ½) < 1) = 1/16 is above a failure probability of a twentieth at each end."""
-    points, groups = np.arange(6.0), np.zeros(6, np.int64)
-    given: dict[str, Any] = {"n_bad": np.array([n_bad]), "failure_probability": DELTA}
-    low, high = median_intervals(points, groups, 1, **given)
-    assert (low[0], high[0]) == (-np.inf, np.inf)
-    given["n_bad"] = np.array([1])
-    low, high = median_intervals(points, groups, 1, **given)
-    assert (low[0], high[0]) == (0.0, 5.0)
-
-
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.93, 1.0])
 @pytest.mark.parametrize("level", [0.001, 0.05, 0.4])
 def test_binomial_quantiles_are_those_of_scipy(share: float, level: float) -> None:
@@ -100,10 +74,6 @@ def test_binomial_quantiles_are_those_of_scipy(share: float, level: float) -> No
     for size, count in zip(sizes, upper, strict=True):
         assert stats.binom.sf(count, size, share) <= level
         assert count == 0 or stats.binom.sf(count - 1, size, share) > level
-    lower = binomial_lower_quantiles(sizes, share, level)
-    for size, count in zip(sizes, lower, strict=True):
-        assert stats.binom.cdf(count - 1, size, share) <= level + 1e-12
-        assert count == size or stats.binom.cdf(count, size, share) > level
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0])
@@ -112,6 +82,5 @@ def test_impossible_failure_probabilities_are_refused(delta: float) -> None:
     sentence = f"failure_probability is {delta}: it must lie between 0 and 1."
     options: dict[str, Any] = {"n_bad": n_bad, "failure_probability": delta}
     assert refusal(mean_intervals, points, groups, 1, **options) == sentence
-    assert refusal(median_intervals, points, groups, 1, **options) == sentence
     known = {"deviation": 1.0}
     assert refusal(bounded_mean_intervals, points, groups, 1, **options, **known) == sentence

@@ -3,8 +3,7 @@ import pyarrow as pa
 import pytest
 
 from unswayed.errors import InputError
-from unswayed.events import Columns, parsed_bins, read_events
-from unswayed.events.columns import bin_labels
+from unswayed.events import Columns, read_events
 
 
 def priced(users: np.ndarray, prices: np.ndarray) -> pa.Table:
@@ -44,33 +43,18 @@ def test_a_flood_moves_edges_no_more_than_the_share_of_users_it_comes_from(
     assert np.abs(control - honest).max() > 0.5
 
 
-def test_every_value_falls_in_the_bin_that_names_it() -> None:
-    prices = np.array([1.0, 2.0, 3.0, 4.0])
-    events = read_events(
-        priced(np.arange(4), prices), columns=Columns(context=("price",), bins={"price": 2})
-    ).events
-    spoken = {events.context_labels[code] for code in events.contexts}
-    assert spoken == set(bin_labels("price", edges_of(priced(np.arange(4), prices), 2).tolist()))
-
-
 def test_given_edges_are_kept() -> None:
     table = priced(np.arange(3), np.array([1.0, 5.0, 9.0]))
-    columns = Columns(context=("price",), bins={"price": 3})
-    events = read_events(table, columns=columns, bins={"price": (4.0, 8.0)}).events
+    columns = Columns(context=("price",), bins={"price": (4.0, 8.0)})
+    events = read_events(table, columns=columns).events
     assert list(events.context_labels) == ["4<=price<8", "8<=price", "price<4"]
 
 
 def test_bins_and_other_columns_join() -> None:
     table = priced(np.arange(2), np.array([1.0, 5.0])).append_column("land", pa.array(["a", "b"]))
-    columns = Columns(context=("land", "price"), bins={"price": 2})
-    events = read_events(table, columns=columns, bins={"price": (4.0,)}).events
+    columns = Columns(context=("land", "price"), bins={"price": (4.0,)})
+    events = read_events(table, columns=columns).events
     assert list(events.context_labels) == ["a|price<4", "b|4<=price"]
-
-
-@pytest.mark.parametrize("text", ["price", "price:", "price:ten", ":3"])
-def test_bins_that_cannot_be_read_are_named(text: str) -> None:
-    with pytest.raises(InputError, match="COLUMN:NUMBER"):
-        parsed_bins([text])
 
 
 def test_words_cannot_be_binned() -> None:

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from unswayed import Events, InputError, RobustMCB
-from unswayed.events import OnBadRows, read_events
+from unswayed.events import read_events
 from unswayed.events.events import LARGEST_REWARD
 from unswayed.tallies import tally_events
 
@@ -31,7 +31,7 @@ def test_a_reward_beyond_the_limit_is_refused_with_its_row(
     pq.write_table(table, tmp_path / "log.parquet")
     with pytest.raises(InputError, match=r"beyond ±1e\+30\); the first is row 8"):
         read_events(tmp_path / "log.parquet")
-    reading = read_events(tmp_path / "log.parquet", on_bad_rows=OnBadRows("drop"))
+    reading = read_events(tmp_path / "log.parquet", on_bad_rows="drop")
     assert reading.provenance.bad_rows == {"reward is beyond ±1e+30": 1}
 
 

@@ -23,7 +23,7 @@ NEW_YEAR = 1_704_067_200.0
     ],
     ids=["timestamps", "texts", "numbers", "dates"],
 )
-def test_times_of_every_kind_are_seconds_beside_their_rows(times: pa.Array) -> None:
+def test_times_of_every_kind_become_seconds(times: pa.Array) -> None:
     table = pa.table({**ROWS, "context": ["s"] * 3, "time": times})
     reading = read_events(table, with_times=True)
     assert reading.times is not None

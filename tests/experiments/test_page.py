@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from unswayed.experiments.reproducing import BEYOND, IDS, find_experiment
+from unswayed.experiments.reproducing import IDS, find_experiment
 from unswayed.experiments.sweeps import settings_digest, world_settings
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 FIGURES = DOCS / "images" / "reproduction"
-RUN = tuple(name for name in (*IDS, *BEYOND) if (FIGURES / name / "claims.json").exists())
+RUN = tuple(name for name in IDS if (FIGURES / name / "claims.json").exists())
 
 
 def claims_of(name: str) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def test_tables_and_summary_are_those_of_the_committed_claims(tmp_path: Path) ->
     """Publishing again changes nothing; a changed claims file changes table and summary."""
     docs = tmp_path / "docs"
     shutil.copytree(FIGURES, docs / "images" / "reproduction")
-    pages = ("reproduction.md", "reproduction-claims.md", "epochs.md")
+    pages = ("reproduction.md", "reproduction-claims.md")
     for page in pages:
         shutil.copy2(DOCS / page, docs / page)
 
@@ -39,12 +39,12 @@ def test_tables_and_summary_are_those_of_the_committed_claims(tmp_path: Path) ->
         subprocess.run([sys.executable, script, "nothing", str(docs)], check=True, timeout=60)
         return [(docs / page).read_text() == (DOCS / page).read_text() for page in pages]
 
-    assert published() == [True, True, True]
+    assert published() == [True, True]
     path = docs / "images" / "reproduction" / IDS[0] / "claims.json"
     told = json.loads(path.read_text())
     told["claims"][0]["verdict"] = "not resolved"
     path.write_text(json.dumps(told))
-    assert published() == [False, False, True]
+    assert published() == [False, False]
 
 
 @pytest.mark.parametrize("name", RUN)
@@ -57,12 +57,7 @@ def test_committed_results_are_of_one_commit_and_of_the_whole_sweep(name: str) -
     cells = {f"{name}/{number}" for number in range(len(experiment.points))}
     assert cells <= told["attacks"].keys()
     assert told["repetitions"] % experiment.repetition_factor == 0
-    page = (DOCS / ("epochs.md" if name in BEYOND else "reproduction.md")).read_text()
+    page = (DOCS / "reproduction.md").read_text()
     assert f"{told['repetitions'] // experiment.repetition_factor} repetitions" in page
     assert f"images/reproduction/{name}/figure.svg" in page
     assert (FIGURES / name / "figure.svg").exists()
-
-
-@pytest.mark.parametrize("name", BEYOND)
-def test_what_the_paper_leaves_open_is_on_its_page(name: str) -> None:
-    assert f"`unswayed reproduce {name}`" in (DOCS / "epochs.md").read_text()

@@ -21,16 +21,14 @@ import pyarrow.parquet as pq
 
 from unswayed import RobustMCB
 from unswayed.errors import InputError
-from unswayed.events import OnBadRows, parsed_bins, parsed_label, read_contexts, read_events
+from unswayed.events import parsed_label, read_contexts, read_events
+from unswayed.events.columns import check_bad_rows
 from unswayed.events.sources import csv_header, find_files, named_columns
-from unswayed.memory import parsed_bytes
+from unswayed.events.thinning import parsed_half_life
 from unswayed.policy import Policy
 from unswayed.tallies import tally_events
 from unswayed.tallies.store import add_log, load_index, load_tallies
 from unswayed.visible import escaped, visible
-
-#: What one input may take of memory, in bytes, by our own accounts.
-BUDGET = 3 * 10**8
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +90,12 @@ def reader(name: str) -> Callable[[Path, bytes], None]:
     def run(folder: Path, data: bytes) -> None:
         path = folder / name
         path.write_bytes(data)
-        choice = OnBadRows("drop" if len(data) % 2 else "error")
-        reading = refused(lambda: read_events(path, on_bad_rows=choice, memory=BUDGET))
+        choice = "drop" if len(data) % 2 else "error"
+        reading = refused(lambda: read_events(path, on_bad_rows=choice))
         if reading is not None:
             tally_events(reading.events)
         if len(data) % 4 == 0:
-            refused(lambda: read_contexts(path, columns=["context"], bins={}, memory=BUDGET))
+            refused(lambda: read_contexts(path, columns=["context"]))
 
     return run
 
@@ -135,7 +133,7 @@ def run_index(folder: Path, data: bytes) -> None:
 def run_piece(folder: Path, data: bytes) -> None:
     """Load tallies whose entries are anything."""
     if not (folder / "tallies.json").exists():
-        add_log(folder, None, tally_events(read_events(small_log()).events), {}, {})
+        add_log(folder, None, tally_events(read_events(small_log()).events), {})
     (entries,) = folder.glob("entries-*")
     entries.write_bytes(data)
     refused(lambda: load_tallies(folder))
@@ -144,7 +142,7 @@ def run_piece(folder: Path, data: bytes) -> None:
 def run_texts(_: Path, data: bytes) -> None:
     """Parse everything that options are written in."""
     text = data.decode("utf-8", "surrogateescape")
-    for parse in (parsed_bytes, OnBadRows.parsed, lambda text: parsed_bins([text])):
+    for parse in (check_bad_rows, parsed_half_life):
         refused(lambda parse=parse: parse(text))  # type: ignore[misc]
     for kind in ("integer", "number", "boolean", "string"):
         parsed_label(text, kind)
@@ -155,7 +153,7 @@ def run_online(_: Path, data: bytes) -> None:
     """Play any sequence of requests; afterwards an untouched learner gives the same actions."""
     secret = bytes(16)
     learner = RobustMCB(0.1, actions=["tea", "milk"], contexts=["home"], secret=secret)
-    stream, ids = iter(data), [""]
+    stream = iter(data)
 
     def number() -> int:
         return next(stream, 0)
@@ -169,19 +167,14 @@ def run_online(_: Path, data: bytes) -> None:
         return (1.0, 0, -2.5, float("nan"), float("inf"), None, "x", 1e300, 10**400)[number() % 9]
 
     for _turn in range(len(data) // 3):
-        match number() % 6:
+        match number() % 4:
             case 0:
                 refused(lambda: learner.decide(label(), label()))
             case 1:
                 refused(lambda: learner.observe(label(), label(), label(), reward()))
             case 2:
-                decision = refused(lambda: learner.decide_once(label(), label()))
-                ids.append(decision.id if decision else "")
-            case 3:
-                refused(lambda: learner.observe_once(ids[number() % len(ids)], reward()))
-            case 4:
                 refused(lambda: learner.decide_many([label(), label()], [label(), label()]))
-            case 5:
+            case 3:
                 refused(lambda: learner.observe("ann", "home", learner.decide("ann", "home"), 1.0))
     if learner._users._type is int:
         return
@@ -203,13 +196,11 @@ def sound_index() -> list[bytes]:
     """Return the index of a folder of tallies."""
     index = {
         "format": "unswayed-tallies",
-        "version": 2,
-        "keeps_events": False,
-        "pieces": ["000001-x-000"],
+        "version": 3,
+        "piece": "000001-x",
         "contexts": ["home"],
         "actions": ["tea", "milk"],
         "events": 1,
-        "bins": {"price": [1.0]},
         "logs": [{"source": "monday", "digest": "x"}],
     }
     return [json.dumps(index).encode()]
@@ -238,7 +229,7 @@ TARGETS: dict[str, Target] = {
     ),
     "index": Target(run_index, sound_index),
     "online": Target(run_online, random_bytes),
-    "texts": Target(run_texts, lambda: [b"2GB", b"quarantine=a.csv", b"price:10", b"-1.5e3"]),
+    "texts": Target(run_texts, lambda: [b"7d", b"drop", b"1.5 h", b"-1.5e3"]),
     "header": Target(
         run_header,
         lambda: [as_csv(small_log()), gzip.compress(as_csv(small_log()))],

@@ -14,7 +14,7 @@ from tests.cli.shop import café_log
 from unswayed.cli.demo import _write_log
 from unswayed.demo.shop import Outcome, draw
 from unswayed.errors import InputError
-from unswayed.events import OnBadRows, read_events
+from unswayed.events import read_events
 from unswayed.experiments.results import Store
 from unswayed.learners.from_log import learn_log
 from unswayed.policy import Policy
@@ -52,18 +52,9 @@ def row(number: int) -> dict[str, Any]:
     return {"number": number, "stage": "main", "attack": "push", "repetition": 0, "value": 0.5}
 
 
-def set_aside(rng: np.random.Generator, path: Path) -> None:
-    table = café_log(rng, 3_000)
-    rewards = table["reward"].to_numpy().copy()
-    rewards[::2] = np.nan
-    spoilt = table.set_column(table.column_names.index("reward"), "reward", [rewards])
-    read_events(spoilt, on_bad_rows=OnBadRows.parsed(f"quarantine={path}"))
-
-
-def add_day(rng: np.random.Generator, folder: Path, *, keeps_events: bool) -> None:
-    events = read_events(café_log(rng, 500)).events
-    fresh: Any = events if keeps_events else tally_events(events)
-    add_log(folder, load_tallies(folder), fresh, {}, {})
+def add_day(rng: np.random.Generator, folder: Path) -> None:
+    fresh = tally_events(read_events(café_log(rng, 500)).events)
+    add_log(folder, load_tallies(folder), fresh, {})
 
 
 def run_again(folder: Path) -> None:
@@ -76,15 +67,9 @@ def run_again(folder: Path) -> None:
 Write = Callable[[np.random.Generator, Path], object]
 OUTPUTS: dict[str, Write] = {
     "policy": lambda rng, folder: policy(rng).save(folder / "policy.json"),
-    "cells.csv": lambda rng, folder: write_table(policy(rng).cells(), folder / "cells.csv", None),
-    "cells.parquet": lambda rng, folder: write_table(
-        policy(rng).cells(), folder / "cells.parquet", None
-    ),
-    "quarantine.csv": lambda rng, folder: set_aside(rng, folder / "bad.csv"),
-    "quarantine.parquet": lambda rng, folder: set_aside(rng, folder / "bad.parquet"),
-    "quarantine.jsonl": lambda rng, folder: set_aside(rng, folder / "bad.jsonl"),
-    "tallies": lambda rng, folder: add_day(rng, folder, keeps_events=False),
-    "events": lambda rng, folder: add_day(rng, folder, keeps_events=True),
+    "cells.csv": lambda rng, folder: write_table(policy(rng).cells(), folder / "cells.csv"),
+    "cells.parquet": lambda rng, folder: write_table(policy(rng).cells(), folder / "cells.parquet"),
+    "tallies": add_day,
     "figure": lambda _, folder: save(Figure(), folder, "figure"),
     "demo picture": lambda rng, folder: draw(outcome(rng), folder),
     "demo log": lambda rng, folder: _write_log(outcome(rng), folder / "log.csv"),

@@ -67,7 +67,7 @@ def test_pieces_and_their_folder_are_on_the_disk_before_the_index_moves(
     monkeypatch.setattr(os, "fsync", noted_fsync)
     monkeypatch.setattr(Path, "replace", noted_replace)
     log = tally_events(read_events(café_log(rng, 100)).events)
-    add_log(tmp_path, None, log, {}, {})
+    add_log(tmp_path, None, log, {})
     assert order == [
         step
         for kind in ("entries", "users", "json")
@@ -81,7 +81,7 @@ def test_an_error_that_comes_with_the_sync_leaves_the_old_state(
 ) -> None:
     """As on a full disk that notices late, or a broken one."""
     log = tally_events(read_events(café_log(rng, 100)).events)
-    add_log(tmp_path, None, log, {}, {})
+    add_log(tmp_path, None, log, {})
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
     def fails(_: int) -> None:
@@ -92,7 +92,7 @@ def test_an_error_that_comes_with_the_sync_leaves_the_old_state(
     assert stored is not None
     more = tally_events(read_events(café_log(rng, 50)).events)
     with pytest.raises(InputError, match="cannot write"):
-        add_log(tmp_path, stored, more, {}, {})
+        add_log(tmp_path, stored, more, {})
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     with pytest.raises(InputError, match="cannot write"):
         Policy.load(write_policy(tmp_path)).save(tmp_path / "policy.json")

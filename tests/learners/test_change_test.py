@@ -180,3 +180,22 @@ def test_windows_that_cannot_be_compared_get_a_sentence(rng: np.random.Generator
         changes_between(window, other, alpha=0.1)
     with pytest.raises(InputError, match=r"below 0\.5"):
         changes_between(window, window, alpha=0.5)
+
+
+def test_an_uneven_assignment_leaves_room_for_the_colluders_of_the_larger_group(
+    rng: np.random.Generator,
+) -> None:
+    """Nine in ten of 600 colluders get action 0 where one in two would: half as many again.
+
+    As a negative control, an even assignment of the same log is told apart.
+    """
+    n = 6000
+    users, contexts = np.arange(n), np.zeros(n, np.int64)
+    counts = {}
+    for share in (0.5, 0.9):
+        actions = (rng.random(n) >= share).astype(np.int64)
+        log = tally(users, contexts, actions, np.zeros(n), n_users=n, n_contexts=1, n_actions=2)
+        counts[share] = most_colluders(log, 600, sticky_design(log), 1e-4)
+    assert counts[0.5].tolist() == [counts[0.5][0]] * 2
+    assert counts[0.5][0] < 0.9 * 600 <= counts[0.9][0] <= 600
+    assert 0.1 * 600 <= counts[0.9][1] < counts[0.5][1]

@@ -12,14 +12,14 @@ import pytest
 
 from tests.learners.recording import RECORDED, Recording
 from tests.refusals import refusal
-from unswayed import Columns, learn_log
-from unswayed.events import read_events
+from unswayed import learn_log
+from unswayed.errors import InputError
+from unswayed.events import Columns, read_events
 from unswayed.learners.change_test import changes_between
 from unswayed.learners.explaining import NO_WINDOW
 from unswayed.learners.from_log import STEPS, LearnedLog
 from unswayed.learners.options import LearnOptions
 from unswayed.learners.reward_range import RewardBound
-from unswayed.learners.tastes import find_groups, personal_decisions
 from unswayed.tallies import tally_events
 from unswayed.tallies.log_data import windows_of
 from unswayed.tallies.log_summary import summarise
@@ -77,8 +77,6 @@ def test_all_that_was_learned_and_read_is_returned(recorded: Recording) -> None:
     assert policy.source["notes"] == list(learned.notes)
     assert (policy.source["events"], policy.source["users"]) == (160, 40)
     assert "changes" not in policy.source
-    assert policy.personal is None
-    assert policy.groups is None
     assert recorded.given[-1].alpha == 0.1
     assert recorded.given[-1].warmup is None
 
@@ -190,79 +188,11 @@ def test_what_a_folder_cannot_give_is_refused(tmp_path: Path) -> None:
     assert refusal(learn, None) == (
         "say what to learn from: a log, or `tallies` with a folder of tallies."
     )
-    empty, sums = tmp_path / "empty", tmp_path / "sums"
+    empty = tmp_path / "empty"
     empty.mkdir()
     assert refusal(learn, None, tallies=empty) == (
         f"{empty} holds no tallies yet; give a log to add to them."
     )
-    learn(LOG.slice(0, 80), tallies=sums)
-    for source in (None, LOG.slice(80)):
-        assert refusal(learn, source, tallies=sums, max_interactions_per_user=3) == (
-            "these tallies hold sums, and a cap on interactions needs the events of a user; give "
-            "`max_interactions_per_user` from the first log on, in a new folder."
-        )
-    assert learn(None, tallies=sums).summary.n_events == 80
-
-
-def test_a_folder_that_begins_with_a_cap_keeps_all_events(tmp_path: Path) -> None:
-    learn(LOG.slice(0, 80), tallies=tmp_path, max_interactions_per_user=3)
-    assert learn(LOG.slice(80), tallies=tmp_path).interactions.tolist() == [4] * 40
-    capped = learn(None, tallies=tmp_path, max_interactions_per_user=2)
-    assert capped.interactions.tolist() == [2] * 40
-    assert capped.notes[:2] == (
-        "40 users had more than 2 interactions; a sample of as many was kept of each, and 80 "
-        "events left out.",
-        f"learned from 2 logs in {tmp_path}.",
-    )
-
-
-def test_a_folder_cuts_later_logs_into_the_bins_of_the_first(tmp_path: Path) -> None:
-    columns = Columns(context=("price",), bins={"price": 2})
-    prices = np.where(np.array(rows()["context"]) == "home", 1.0, 9.0)
-    log = LOG.drop_columns("context").append_column("price", pa.array(prices))
-    first = learn(log, columns=columns, tallies=tmp_path)
-    (edge,) = first.provenance.bins["price"]
-    later = log.set_column(3, "price", pa.array(prices * 100)).slice(0, 80)
-    second = learn(later, columns=columns, tallies=tmp_path)
-    assert second.provenance.bins == {"price": (edge,)}
-    assert list(second.policy.context_labels) == list(first.policy.context_labels)
-
-
-def test_users_and_groups_get_decisions_of_their_own(recorded: Recording) -> None:
-    table = rows(n_rounds=12)
-    noise = np.random.default_rng(3).normal(scale=0.05, size=len(table["reward"]))
-    is_other = np.array([user < "user-15" for user in table["user"]])
-    is_tea = np.array(table["action"]) == "tea"
-    log = pa.table({**table, "reward": np.where(is_other, is_tea, ~is_tea) + noise})
-    common = learn(log, alpha=0.0)
-    personal = learn(log, personal=True, alpha=0.0)
-    tallies = recorded.given[-1].tallies
-    expected = personal_decisions(
-        tallies,  # type: ignore[arg-type]  # all of them are here
-        common.policy,
-        common.user_labels,
-        alpha=0.0,
-    )
-    own = personal.policy.personal
-    assert own is not None
-    assert list(own.user_labels) == list(expected.decisions.user_labels)
-    assert sorted(map(str, own.user_labels)) == USERS[:15]
-    assert personal.notes[-1] == (
-        f"{expected.n_different} of 40 users differ from the common taste by more than chance; 15 "
-        "of them get 30 decisions of their own."
-    )
-    grouped = learn(log, groups=2, alpha=0.0, design="uniform")
-    found = find_groups(
-        tallies,  # type: ignore[arg-type]
-        common.policy,
-        alpha=0.0,
-        n_groups=2,
-    )
-    assert grouped.notes[-1] == found.statement()
-    assert grouped.policy.groups is not None
-    assert grouped.policy.personal is None
-    assert grouped.policy.decide("home", "user-03").action == "tea"
-    assert grouped.policy.decide("home", "user-30").action == "milk"
 
 
 def test_what_changed_is_tested_noted_and_kept() -> None:
@@ -286,3 +216,17 @@ def test_what_changed_is_tested_noted_and_kept() -> None:
     assert whole.notes[-1] == NO_WINDOW
     assert "changes" not in whole.policy.source
     assert learn(log).summary.n_events == len(events)
+
+
+def test_a_folder_cuts_later_logs_into_the_bins_of_the_first(tmp_path: Path) -> None:
+    prices = np.where(np.array(rows()["context"]) == "home", 1.0, 9.0)
+    log = LOG.drop_columns("context").append_column("price", pa.array(prices))
+    columns = Columns(context=("price",), bins={"price": 2})
+    first = learn(log, columns=columns, tallies=tmp_path)
+    (edge,) = first.provenance.bins["price"]
+    later = log.set_column(3, "price", pa.array(prices * 100)).slice(0, 80)
+    second = learn(later, columns=columns, tallies=tmp_path)
+    assert second.provenance.bins == {"price": (edge,)}
+    assert list(second.policy.context_labels) == list(first.policy.context_labels)
+    with pytest.raises(InputError, match="made with other bins"):
+        learn(later.slice(0, 40), context="price", tallies=tmp_path)

@@ -50,8 +50,6 @@ def test_a_file_holds_all_that_a_learner_is(path: Path) -> None:
     learner.add_action("soup")
     learner.decide_many(["bob", "bob", "cid"], ["café", "cart", "cart"])
     learner.observe("cid", "cart", "soup", 1.0)
-    waiting = learner.decide_once("bob", "cart")
-    code = ["tea", "milk", "soup"].index(str(waiting.action))
     learner.policy()
     learner.save(path)
     files = contents(path)
@@ -70,7 +68,6 @@ def test_a_file_holds_all_that_a_learner_is(path: Path) -> None:
             "adversarial_fraction": 0.2,
             "sticky": [False, False],
         },
-        "open_decisions": {waiting.id: [1, 1, code]},
         "pieces": {
             "warmup": labels,
             "main": labels,
@@ -79,7 +76,7 @@ def test_a_file_holds_all_that_a_learner_is(path: Path) -> None:
     }
     assert "café".encode() in files["learner.json"]  # and not as an escape
     users = pq.read_table(BytesIO(files["users.parquet"])).to_pydict()
-    assert users == {"user": ["ann", "bob", "cid"], "plays": [0, 3, 1]}
+    assert users == {"user": ["ann", "bob", "cid"], "plays": [0, 2, 1]}
     assert Policy.from_json(json.loads(files["policy.json"])).to_json() == learner.policy_.to_json()
     assert list(files) == sorted(files)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -90,7 +87,7 @@ def test_a_learner_that_decided_nothing_has_no_tallies_and_no_policy(path: Path)
     files = contents(path)
     state = json.loads(files["learner.json"])
     assert state["exploration"] is None
-    assert (state["epoch"], state["pieces"], state["open_decisions"]) == (0, {}, {})
+    assert (state["epoch"], state["pieces"]) == (0, {})
     assert set(files) == {"learner.json", "users.parquet"}
     loaded = RobustMCB.load(path)
     assert loaded.decide("ann", "café") == shop().decide("ann", "café")
@@ -100,7 +97,6 @@ def test_a_learner_that_decided_nothing_has_no_tallies_and_no_policy(path: Path)
 def test_a_file_without_a_learner_is_refused_by_name(path: Path, tmp_path: Path) -> None:
     learner = shop()
     learner.observe("ann", "cart", "tea", 1.0)
-    learner.decide_once("ann", "cart")
     learner.save(path)
     files, broken = contents(path), tmp_path / "broken.zip"
 
@@ -112,9 +108,6 @@ def test_a_file_without_a_learner_is_refused_by_name(path: Path, tmp_path: Path)
     assert said(version=2) == (
         f"{broken} has version 2, and this program reads version 1; use the program that wrote it."
     )
-    assert said(open_decisions={"a": [0, 0, 2]}) == damaged.format("decision 'a' is of nobody")
-    for bad in ([1, 0, 0], [0, 2, 0]):
-        assert said(open_decisions={"a": bad}) == damaged.format("decision 'a' is of nobody")
     state = json.loads(files["learner.json"])["exploration"]
     assert said(exploration={**state, "sticky": [True]}) == damaged.format(
         "frequent contexts do not fit the contexts"

@@ -9,20 +9,17 @@ import numpy as np
 
 from tests.learners.test_explaining import make_policy
 from tests.tallies import summaries
-from unswayed.events import Columns, Labels, Provenance
+from unswayed.events import Columns, Provenance
 from unswayed.learners.explaining import (
     note_on_cap,
     note_on_forgetting,
     note_on_logs,
     note_on_propensities,
-    note_on_tastes,
     notes_on_bad_rows,
     notes_on_policy,
     notes_on_summary,
     shown_time,
 )
-from unswayed.learners.tastes import Personal
-from unswayed.policy import PersonalDecisions
 
 SOUND = replace(
     summaries.SOUND,
@@ -131,19 +128,6 @@ def test_times_are_shown_in_the_largest_unit_that_fits() -> None:
     ]
 
 
-def test_users_of_another_taste_are_counted() -> None:
-    codes = np.array([0, 0, 1])
-    found = Personal(
-        decisions=PersonalDecisions(Labels.of(["ann", "bob"]), codes, codes, codes),
-        n_different=1500,
-        noise=0.5,
-    )
-    assert note_on_tastes(found, 20_000) == (
-        "1,500 of 20,000 users differ from the common taste by more than chance; 2 of them get 3 "
-        "decisions of their own."
-    )
-
-
 def test_notes_on_a_policy_are_whole_sentences() -> None:
     """Three examples at most; a lead as large as the sampling error is not close."""
     means = np.array([[0.0, 0.25, 0.125], [0.5, np.nan, np.nan], [0.1, 0.1, 0.0]])
@@ -166,8 +150,8 @@ def test_notes_on_a_policy_are_whole_sentences() -> None:
         "decisions that differ from plain means: 4 of 3, for instance 'w', 'x', 'y'.",
         "decisions whose lead over the runner-up is within sampling error: 1 of 3, for instance in "
         "'cart'.",
-        "0.1% of the plays do not count: repeated plays of an account in a cell count less, up to "
-        "what a share 0.1 of its visitors reach.",
+        "0.1% of the plays do not count: repeated plays of an account in a cell count less, and "
+        "no account counts more than three times the average one.",
         "50.0% of the rewards lie beyond the tail of most users' rewards and were clipped to it.",
     )
 

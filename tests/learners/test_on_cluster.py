@@ -135,11 +135,6 @@ def test_a_method_that_does_not_exist_is_refused_before_anything_is_read(client:
         learn_on_cluster("nowhere", alpha=0.1, client=client, method="naive")
 
 
-def test_a_query_is_refused_with_what_to_do_instead(client: Any) -> None:
-    with pytest.raises(InputError, match="write it to Parquet files"):
-        learn_on_cluster("sqlite:///shop.db", alpha=0.1, client=client)
-
-
 def test_a_scheduler_that_is_not_there_is_an_input_error(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

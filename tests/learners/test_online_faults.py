@@ -1,7 +1,6 @@
 """The online learner under malformed requests, threads, and rewards that come twice."""
 
 import pickle
-import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -37,8 +36,6 @@ def test_a_malformed_request_leaves_no_trace(bad: Any) -> None:
             learner.decide(user, context)
         with pytest.raises(InputError):
             learner.observe(user, context, "tea", 1.0)
-        with pytest.raises(InputError):
-            learner.decide_once(user, context)
     users = [f"user-{number}" for number in range(300)]
     contexts = [("home", "search", "new")[number % 3] for number in range(300)]
     assert learner.decide_many(users, contexts) == untouched.decide_many(users, contexts)
@@ -128,70 +125,9 @@ def test_a_learner_survives_pickling_in_the_middle_of_its_work() -> None:
     )
 
 
-def n_observed(learner: RobustMCB) -> int:
-    found = re.search(r"observed: ([\d,]+) events", repr(learner))
-    return 0 if found is None else int(found[1].replace(",", ""))
-
-
-def test_the_reward_of_a_numbered_decision_counts_once() -> None:
-    learner = shop()
-    decision = learner.decide_once("ann", "new")
-    learner.observe_once(decision.id, 1.0)
-    with pytest.raises(InputError, match="not open"):
-        learner.observe_once(decision.id, 1.0)
-    assert n_observed(learner) == 1
-
-
-@pytest.mark.parametrize("made_up", ["", "0" * 32, 7, None])
-def test_what_was_never_decided_cannot_be_observed_by_id(made_up: Any) -> None:
-    learner = shop()
-    learner.decide_once("ann", "new")
-    with pytest.raises(InputError, match="not open"):
-        learner.observe_once(made_up, 1.0)
-    assert n_observed(learner) == 0
-
-
-def test_a_bad_reward_leaves_the_decision_open() -> None:
-    learner = shop()
-    decision = learner.decide_once("ann", "home")
-    with pytest.raises(InputError, match="reward"):
-        learner.observe_once(decision.id, float("nan"))
-    learner.observe_once(decision.id, 0.5)
-    assert n_observed(learner) == 1
-
-
-def test_the_oldest_of_too_many_open_decisions_are_forgotten() -> None:
-    learner = shop(max_open_decisions=2)
-    first, *others = [learner.decide_once("ann", "home") for _ in range(3)]
-    with pytest.raises(InputError, match="more than 2 decisions"):
-        learner.observe_once(first.id, 1.0)
-    for decision in others:
-        learner.observe_once(decision.id, 1.0)
-    with pytest.raises(InputError, match="max_open_decisions"):
-        shop(max_open_decisions=0)
-
-
-@pytest.mark.usefixtures("frequent_switches")
-def test_one_decision_reported_by_eight_threads_counts_once() -> None:
-    learner = shop()
-    decisions = [learner.decide_once(f"user-{number}", "new") for number in range(200)]
-    accepted = []
-
-    def work(_: int) -> None:
-        for decision in decisions:
-            try:
-                learner.observe_once(decision.id, 1.0)
-            except InputError:
-                continue
-            accepted.append(decision.id)
-
-    in_threads(work, 8)
-    assert len(accepted) == n_observed(learner) == 200
-
-
 requests = st.lists(
     st.tuples(
-        st.sampled_from(["decide", "observe", "decide_once", "observe_once", "policy"]),
+        st.sampled_from(["decide", "observe", "policy"]),
         st.one_of(st.text(max_size=3), st.integers(), st.none(), st.floats(), st.binary()),
         st.one_of(st.text(max_size=2), st.integers(), st.none(), st.sampled_from(["home"])),
         st.one_of(st.sampled_from(["tea", "milk"]), st.text(max_size=2), st.none()),
@@ -211,10 +147,6 @@ def test_any_sequence_of_requests_ends_in_answers_or_sentences(calls: list[Any])
                     assert learner.decide(user, context) in ("tea", "milk")
                 case "observe":
                     learner.observe(user, context, action, reward)
-                case "decide_once":
-                    learner.observe_once(learner.decide_once(user, context).id, reward)
-                case "observe_once":
-                    learner.observe_once(user, reward)
         except InputError:
             continue
     users = [f"u{number}" for number in range(20)]

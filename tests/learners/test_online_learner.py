@@ -13,7 +13,6 @@ from tests.learners.recording import RECORDED, Recording
 from tests.refusals import refusal
 from unswayed import Columns, Events, RobustMCB
 from unswayed.errors import Note
-from unswayed.learners.online import MAX_OPEN_DECISIONS
 from unswayed.policy import Assignment
 
 pytestmark = pytest.mark.usefixtures("recorded")
@@ -58,8 +57,6 @@ def test_parameters_are_those_it_was_made_with() -> None:
         "actions": None,
         "contexts": [],
         "warmup_interactions": 0,
-        "certify": "bounds",
-        "max_open_decisions": MAX_OPEN_DECISIONS,
         "reward_range": None,
         "reward_deviation": None,
         "features": [],
@@ -73,8 +70,6 @@ def test_parameters_are_those_it_was_made_with() -> None:
         "actions": [3, 1],
         "contexts": ["home"],
         "warmup_interactions": 5,
-        "certify": "none",
-        "max_open_decisions": 9,
         "reward_range": [0.0, 1.0],
         "reward_deviation": None,
         "features": ["age"],
@@ -83,7 +78,6 @@ def test_parameters_are_those_it_was_made_with() -> None:
         "advice": "off",
     }
     assert RobustMCB(**given).get_params() == given  # type: ignore[arg-type]
-    assert MAX_OPEN_DECISIONS == 1_000_000
 
 
 def test_what_was_observed_and_learned_is_shown() -> None:
@@ -97,18 +91,6 @@ def test_what_was_observed_and_learned_is_shown() -> None:
     assert repr(learner) == plain + "  # observed: 1 events; learned: 2 contexts, 2 actions"
     log = Events.of(["ann"], ["home"], ["tea"], [1.0])
     assert repr(shop().fit(log)) == plain + "  # learned: 1 context, 2 actions"
-
-
-def test_a_reward_is_counted_where_it_was_decided() -> None:
-    learner = shop(contexts=["home"])
-    decisions = [learner.decide_once(f"user-{n}", "cart") for n in range(12)]
-    assert {decision.action for decision in decisions} == {"tea", "milk"}
-    for number, decision in enumerate(decisions):
-        assert decision.action == drawn(f"user-{number}", "cart", 0, 0, ["tea", "milk"])
-        learner.observe_once(decision.id, 0.25 if decision.action == "tea" else 0.75)
-    n_tea = [decision.action for decision in decisions].count("tea")
-    assert cells(learner) == {("cart", "tea"): (n_tea, 0.25), ("cart", "milk"): (12 - n_tea, 0.75)}
-    assert list(learner.user_labels_) == [f"user-{n}" for n in range(12)]
 
 
 def test_an_action_that_cannot_be_stored_is_refused_and_changes_nothing() -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import fields
 from functools import partial
-from inspect import signature
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,21 +11,11 @@ import pytest
 
 from tests.refusals import refusal
 from unswayed import RobustMCB
-from unswayed.cli.learn import learn as learn_command
 from unswayed.errors import InputError, Note, option
 from unswayed.events import Columns, read_events
 from unswayed.learners.from_log import learn_log, learn_on_cluster
 from unswayed.learners.options import LearnOptions
-
-
-def test_every_option_is_on_the_command_line_too() -> None:
-    """The options object is the one source; the command has each field, and its default."""
-    given = signature(learn_command).parameters
-    columns = {"columns", "query", "memory", "on_bad_rows", "min_propensity"}  # of all log readers
-    for field in fields(LearnOptions):
-        if field.name not in columns:
-            # What is not given is None on the command line, also where Python has an empty list.
-            assert str(given[field.name].default or "") == str(field.default or "")
+from unswayed.policy.partition import Feature, Partition
 
 
 def test_columns_may_be_named_directly() -> None:
@@ -79,7 +66,7 @@ def test_options_are_checked_when_they_are_made() -> None:
         ({"alpha": "half"}, "`alpha` is 'half'"),
         ({"method": "bounde"}, "did you mean bounded"),
         ({"design": "magic"}, "`design` is auto or sticky or uniform"),
-        ({"on_bad_rows": "ignore"}, "`on_bad_rows` is error, drop"),
+        ({"on_bad_rows": "ignore"}, "`on_bad_rows` is error or drop"),
         ({"min_propensity": 0.0}, "`min_propensity` is 0.0"),
         ({"max_interactions_per_user": 0}, "`max_interactions_per_user` is 0"),
     ):
@@ -93,18 +80,15 @@ def test_options_given_as_text_are_parsed() -> None:
         alpha="0.2",  # type: ignore[arg-type]  # as the command line gives it
         reward_range="1,5",
         half_life="7d",
-        groups=" 3 ",
         max_interactions_per_user=1,
     )
     assert given.alpha == 0.2
     assert given.reward_range == (1.0, 5.0)
     assert given.half_life == 7 * 86_400.0
-    assert given.groups == 3
     assert given.max_interactions_per_user == 1
-    again = given.changed(reward_range=(0, 1), groups="auto", half_life=20)
-    assert (again.reward_range, again.groups, again.half_life) == ((0.0, 1.0), "auto", 20.0)
+    again = given.changed(reward_range=(0, 1), half_life=20)
+    assert (again.reward_range, again.half_life) == ((0.0, 1.0), 20.0)
     assert again.alpha == 0.2
-    assert LearnOptions(personal=True).personal
 
 
 @pytest.mark.parametrize(
@@ -112,8 +96,6 @@ def test_options_given_as_text_are_parsed() -> None:
     [
         {"reward_range": "5,1"},
         {"half_life": "soon"},
-        {"groups": 1},
-        {"certify": "maybe"},
         {"on_bad_rows": "keep"},
     ],
 )
@@ -127,39 +109,20 @@ def test_a_wrong_value_is_refused_under_its_name(wrong: dict[str, Any]) -> None:
 def test_by_default_a_tenth_may_collude_and_nothing_is_left_out() -> None:
     options = LearnOptions()
     assert (options.alpha, options.method) == (0.1, "bounded")
-    assert (options.design, options.certify, options.on_bad_rows) == ("auto", "bounds", "error")
-    for name in ("query", "memory", "max_interactions_per_user", "tallies", "reward_range"):
+    assert (options.design, options.on_bad_rows) == ("auto", "error")
+    for name in ("max_interactions_per_user", "tallies", "reward_range"):
         assert getattr(options, name) is None
-    for name in ("half_life", "groups"):
-        assert getattr(options, name) is None
+    assert options.half_life is None
     assert not options.allow_unplayed
-    assert not options.personal
 
 
 LOCAL_ONLY: list[tuple[dict[str, Any], str, str]] = [
-    (
-        {"query": "SELECT 1"},
-        "workers cannot open the result of a query: write it to Parquet files in a place that "
-        "every worker can open and learn from those, or use `learn_log`.",
-        "workers cannot open the result of a query: write it to Parquet files in a place that "
-        "every worker can open and learn from those, or use --engine local.",
-    ),
-    (
-        {"memory": 10**9},
-        "`memory` is for `learn_log`; a Dask worker has a limit of its own.",
-        "--memory is for --engine local; a Dask worker has a limit of its own.",
-    ),
+    ({"query": "SELECT 1"}, "`query` is for `learn_log`.", "--query is for --engine local."),
+    ({"tallies": "sums"}, "`tallies` is for `learn_log`.", "--tallies is for --engine local."),
     (
         {"half_life": "7d"},
         "`half_life` is for `learn_log`.",
         "--half-life is for --engine local.",
-    ),
-    ({"groups": 2}, "`groups` is for `learn_log`.", "--groups is for --engine local."),
-    ({"personal": True}, "`personal` is for `learn_log`.", "--personal is for --engine local."),
-    (
-        {"certify": "attack"},
-        'attacks need all tallies in one place: use `learn_log`, or `certify="bounds"`.',
-        "attacks need all tallies in one place: use --engine local, or --certify bounds.",
     ),
 ]
 
@@ -176,17 +139,14 @@ def test_a_cluster_refuses_what_needs_all_events_in_one_place(
         assert caught.value.on_command_line == on_command_line
 
 
-def test_errors_name_parameters_in_python_and_options_on_the_command_line(tmp_path: Path) -> None:
+def test_errors_name_parameters_in_python_and_options_on_the_command_line() -> None:
     """No message of a Python call has two dashes; the command line has them."""
     bad = pa.table({"user": ["a"], "context": ["x"], "action": ["y"], "reward": [None]})
-    database = f"sqlite:///{tmp_path / 'no.db'}"
     for call in (
         lambda: read_events(bad),
         lambda: read_events(bad, columns=Columns(user="account")),
-        lambda: read_events(database),
         lambda: learn_log(None),
-        lambda: learn_on_cluster("x.parquet", query="SELECT 1"),
-        lambda: learn_on_cluster("x.parquet", memory=10**9),
+        lambda: learn_on_cluster("x.parquet", half_life="7d"),
     ):
         with pytest.raises(InputError) as caught:
             call()
@@ -200,3 +160,13 @@ def test_an_option_may_have_another_name_in_python() -> None:
     error = InputError(f"use {option('--engine', 'dask', python='learn_on_cluster')}.")
     assert str(error) == "use `learn_on_cluster`."
     assert error.on_command_line == "use --engine dask."
+
+
+def test_a_partition_brings_its_features() -> None:
+    partition = Partition((Feature("age", edges=(30.0,)),))
+    options = LearnOptions(partition=partition).changed(alpha=0.2)
+    assert (options.partition, options.features) == (partition, ("age",))
+    wrong: tuple[dict[str, Any], ...] = ({"features": ["country"]}, {"honest": True})
+    for other in wrong:
+        with pytest.raises(InputError, match="a partition has its features"):
+            LearnOptions(partition=partition, **other)

@@ -67,11 +67,6 @@ def test_learners_are_the_methods_online_and_on_a_log_variants_and_baselines() -
         "paper-literal-on-log",
         "paper-per-visit",
         "epochs",
-        "epochs-paper",
-        "epochs-share",
-        "epochs-personal",
-        "epochs-forget",
-        "explore-then-commit",
         *BASELINES,
     ]
     assert all(name == spec.name for name, spec in specs.items())

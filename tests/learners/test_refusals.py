@@ -12,7 +12,6 @@ from unswayed import RobustMCB
 from unswayed.events import Events
 from unswayed.learners.exploration import GrowingLabels
 from unswayed.learners.learning import check_actions, check_precision
-from unswayed.learners.online import OpenDecisions
 from unswayed.learners.options import LearnOptions
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.tallies import tally_events
@@ -35,21 +34,6 @@ def learner(**options: Any) -> RobustMCB:
         (
             lambda: LearnOptions(design="often"),  # type: ignore[arg-type]
             "`design` is auto or sticky or uniform, not 'often'.",
-        ),
-        (
-            lambda: LearnOptions(groups=2, personal=True),
-            "`groups` and `personal` exclude each other: a user gets the policy of a group or one "
-            "of their own.",
-        ),
-        (
-            lambda: OpenDecisions(limit=0),
-            "max_open_decisions is 0; at least one must be kept.",
-        ),
-        (
-            lambda: OpenDecisions(limit=2000).find("x"),
-            "decision 'x' is not open: it was never made here, its reward was reported before, or "
-            "more than 2,000 decisions were made since; report each reward once, under the id "
-            "of its decision.",
         ),
         (
             lambda: GrowingLabels(["ann"]).codes(["bob", 7]),

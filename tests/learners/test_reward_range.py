@@ -95,15 +95,11 @@ def test_one_reward_that_is_not_0_or_1_leaves_no_bound(rng: np.random.Generator)
 def test_a_learner_refuses_rewards_beyond_its_range_and_keeps_none_of_them() -> None:
     learner = RobustMCB(0.1, actions=["tea", "milk"], contexts=["home"], reward_range=(0.0, 1.0))
     action = learner.decide("ann", "home")
-    decision = learner.decide_once("bob", "home")
     with pytest.raises(InputError, match=r"reward 2 is 5, beyond `reward_range`, which is 0 to 1"):
         learner.observe_many(["ann", "ann"], ["home", "home"], [action, action], [1.0, 5.0])
-    with pytest.raises(InputError, match="reward 1 is -1, beyond"):
-        learner.observe_once(decision.id, -1.0)
     assert "observed" not in repr(learner)
     learner.observe("ann", "home", action, 1.0)
-    learner.observe_once(decision.id, 0.0)
-    assert "observed: 2 events" in repr(learner)
+    assert "observed: 1 events" in repr(learner)
 
 
 def test_a_saved_learner_keeps_what_is_stated(tmp_path: Path) -> None:

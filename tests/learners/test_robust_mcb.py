@@ -173,7 +173,7 @@ def test_rewards_without_any_noise_are_learned_from(alpha: Any, rng: np.random.G
 def test_an_unknown_share_is_estimated_although_a_context_was_never_met(
     rng: np.random.Generator,
 ) -> None:
-    learner = RobustMCB("auto", actions=["tea", "milk"], contexts=["home", "cart"], certify="none")
+    learner = RobustMCB("auto", actions=["tea", "milk"], contexts=["home", "cart"])
     users = list(range(100)) * 3
     actions = learner.decide_many(users, ["home"] * 300)
     rewards = [float(rng.random() < (0.8 if action == "milk" else 0.3)) for action in actions]

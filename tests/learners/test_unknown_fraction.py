@@ -107,7 +107,7 @@ def test_a_policy_says_which_share_was_chosen_and_why(
 
 
 def test_online_learning_takes_auto_too(rng: np.random.Generator) -> None:
-    learner = RobustMCB("auto", actions=["tea", "milk"], secret=bytes(16), certify="none")
+    learner = RobustMCB("auto", actions=["tea", "milk"], secret=bytes(16))
     users, contexts = list(range(300)) * 6, ["home"] * 1800
     actions = learner.decide_many(users, contexts)
     rewards = [float(rng.random() < (0.8 if action == "milk" else 0.3)) for action in actions]

@@ -11,8 +11,8 @@ from unswayed.limits import (
     largest_swap_interactions,
     lower_bound_interactions,
     normal_total_variation,
+    smallest_coalition,
     smallest_swap_coalition,
-    smallest_two_sided_coalition,
     swap_separation,
     upper_bound_suboptimality,
     users_needed,
@@ -90,7 +90,7 @@ def test_the_normal_limit_is_close_to_the_exact_one_for_many_plays() -> None:
     third absolute moment over sd³ is 1 (1.0016 at 0.52). Sd differs by less than 0.1%.
     """
     n, gap = 2500, 0.02
-    exact = float(smallest_two_sided_coalition(gap, n))
+    exact = float(smallest_coalition(gap, n))
     normal = float(smallest_swap_coalition(gap, n, 2))  # 2N/A = n
     assert abs(exact - normal) <= 2 * 0.4748 * 1.01 / np.sqrt(n)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from unswayed.errors import InputError
-from unswayed.limits import can_hide, two_sided_hellinger
+from unswayed.limits import can_hide, hiding_hellinger
 
 
 def test_twenty_percent_can_hide_a_tenth_for_nine_plays_and_no_longer() -> None:
@@ -36,7 +36,7 @@ def test_a_gap_too_wide_for_the_coalition_is_visible_from_the_first_play() -> No
 def test_users_turn_the_trace_into_a_bound_on_success() -> None:
     one, few, many = (can_hide(0.1, 10, 0.2, n_users=n) for n in (1, 50, 5_000_000))
     assert one.asked.success_bound == pytest.approx(0.5 + 0.5 * one.asked.distance)
-    squared = float(two_sided_hellinger(0.1, 10, 0.2))
+    squared = float(hiding_hellinger(0.1, 10, 0.2))
     assert few.asked.success_bound == pytest.approx(0.5 + 0.5 * (1 - (1 - squared) ** 100) ** 0.5)
     assert "at most 0.519" in few.words[3]
     assert many.asked.success_bound == 1

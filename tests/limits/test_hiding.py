@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,17 +13,18 @@ from tests.limits import exact
 from unswayed.errors import InputError
 from unswayed.limits import (
     binomial_counts,
+    hiding_distance,
+    hiding_hellinger,
     one_sided_adversary,
-    one_sided_distance,
-    one_sided_hellinger,
-    smallest_one_sided_coalition,
-    smallest_two_sided_coalition,
+    smallest_coalition,
     success_bound,
     total_variation,
     two_sided_adversaries,
-    two_sided_distance,
-    two_sided_hellinger,
 )
+
+one_sided_distance = partial(hiding_distance, is_one_sided=True)
+one_sided_hellinger = partial(hiding_hellinger, is_one_sided=True)
+smallest_one_sided_coalition = partial(smallest_coalition, is_one_sided=True)
 
 # Source: notes on the paper, section 4, computed there: gap, plays, TV, alpha_exact, alpha_two,
 # H at alpha .1 and .2, for base 1/2, rounded to ten digits or fewer.
@@ -54,7 +56,7 @@ def test_the_table_of_the_notes_is_reproduced(
 ) -> None:
     assert total_variation(gap, n) == pytest.approx(tv, abs=ROUNDED)
     assert smallest_one_sided_coalition(gap, n) == pytest.approx(alone, abs=ROUNDED)
-    assert smallest_two_sided_coalition(gap, n) == pytest.approx(both, abs=ROUNDED)
+    assert smallest_coalition(gap, n) == pytest.approx(both, abs=ROUNDED)
     assert one_sided_distance(gap, n, 0.1) == pytest.approx(h1, abs=ROUNDED)
     assert one_sided_distance(gap, n, 0.2) == pytest.approx(h2, abs=ROUNDED)
 
@@ -86,17 +88,16 @@ def test_any_pair_of_worlds_agrees_with_rational_arithmetic(
     tv = exact.excess(n, base, gap, Fraction(0))
     h = exact.excess(n, base, gap, alpha)
     two = max(Fraction(0), (1 - alpha) * tv - alpha)
-    floats = {"base": float(base)}
-    assert total_variation(float(gap), n, **floats) == pytest.approx(float(tv), rel=1e-12)
+    assert total_variation(float(gap), n, base=float(base)) == pytest.approx(float(tv), rel=1e-12)
     # Near the smallest coalition H is a small difference of inputs that are themselves rounded.
-    assert one_sided_distance(float(gap), n, float(alpha), **floats) == pytest.approx(
+    assert one_sided_distance(float(gap), n, float(alpha), base=float(base)) == pytest.approx(
         float(h), rel=1e-12, abs=1e-14
     )
-    assert two_sided_distance(float(gap), n, float(alpha), **floats) == pytest.approx(
+    assert hiding_distance(float(gap), n, float(alpha), base=float(base)) == pytest.approx(
         float(two), rel=1e-12, abs=1e-14
     )
     smallest = 1 - (base / (base + gap)) ** n
-    assert smallest_one_sided_coalition(float(gap), n, **floats) == pytest.approx(
+    assert smallest_one_sided_coalition(float(gap), n, base=float(base)) == pytest.approx(
         float(smallest), rel=1e-12
     )
 
@@ -141,19 +142,17 @@ def test_arrays_broadcast_and_numbers_stay_numbers() -> None:
 def test_no_plays_show_nothing() -> None:
     assert total_variation(0.5, 0) == 0
     assert smallest_one_sided_coalition(0.5, 0, base=0.0) == 0
-    assert smallest_two_sided_coalition(0.5, 0) == 0
+    assert smallest_coalition(0.5, 0) == 0
 
 
 def test_both_coalitions_leave_nothing_exactly_from_their_smallest_size_on() -> None:
     for gap, n in [(0.05, 7), (0.1, 3), (0.2, 2)]:
         alone = float(smallest_one_sided_coalition(gap, n))
-        both = float(smallest_two_sided_coalition(gap, n))
+        both = float(smallest_coalition(gap, n))
         assert (
             one_sided_distance(gap, n, alone + 1e-9) == 0 < one_sided_distance(gap, n, alone - 1e-9)
         )
-        assert (
-            two_sided_distance(gap, n, both + 1e-9) == 0 < two_sided_distance(gap, n, both - 1e-9)
-        )
+        assert hiding_distance(gap, n, both + 1e-9) == 0 < hiding_distance(gap, n, both - 1e-9)
 
 
 def test_the_bound_on_success_lies_between_a_coin_and_certainty() -> None:
@@ -187,7 +186,7 @@ def test_the_bound_on_success_is_above_the_best_test(side: str, n_users: int) ->
         bad = pair.ordinary.counts.dense(), pair.better.counts.dense()
         worlds = (1 - alpha) * good[0] + alpha * bad[0], (1 - alpha) * good[1] + alpha * bad[1]
         bound = success_bound(
-            n_users, two_sided_distance(gap, n, alpha), two_sided_hellinger(gap, n, alpha)
+            n_users, hiding_distance(gap, n, alpha), hiding_hellinger(gap, n, alpha)
         )
     first, second = np.ones(1), np.ones(1)
     for _ in range(n_users):
@@ -201,7 +200,7 @@ def test_the_hellinger_distance_is_between_the_bounds_that_total_variation_sets(
     for gap, n, alpha in [(0.1, 5, 0.1), (0.2, 50, 0.2), (0.05, 10**6, 0.3)]:
         for distance, squared in (
             (one_sided_distance, one_sided_hellinger),
-            (two_sided_distance, two_sided_hellinger),
+            (hiding_distance, hiding_hellinger),
         ):
             total, h = float(distance(gap, n, alpha)), float(squared(gap, n, alpha))
             assert h <= total + 1e-12

@@ -1,22 +1,24 @@
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from unswayed.errors import InputError
 from unswayed.limits import (
-    largest_one_sided_interactions,
-    largest_two_sided_interactions,
-    one_sided_distance,
-    smallest_two_sided_coalition,
+    hiding_distance,
+    largest_interactions,
+    smallest_coalition,
 )
+
+one_sided_distance = partial(hiding_distance, is_one_sided=True)
+largest_one_sided_interactions = partial(largest_interactions, is_one_sided=True)
 
 
 def test_the_longest_two_sided_hiding_of_the_notes_is_reproduced() -> None:
     """Source: notes on the paper, section 4; gaps .05, .1, .2 across, coalitions down."""
-    found = largest_two_sided_interactions(
-        np.array([0.05, 0.1, 0.2]), np.array([[0.1], [0.2], [0.3]])
-    )
+    found = largest_interactions(np.array([0.05, 0.1, 0.2]), np.array([[0.1], [0.2], [0.3]]))
     assert np.array_equal(found, [[7, 2, 0], [40, 9, 2], [127, 31, 7]])
 
 
@@ -26,21 +28,20 @@ def test_the_longest_two_sided_hiding_of_the_notes_is_reproduced() -> None:
 def test_the_longest_hiding_is_the_last_that_the_coalition_can_afford(
     gap: float, alpha: float, base: float
 ) -> None:
-    n = int(largest_two_sided_interactions(gap, alpha, base=base))
-    at, after = np.atleast_1d(smallest_two_sided_coalition(gap, [n, n + 1], base=base))
+    n = int(largest_interactions(gap, alpha, base=base))
+    at, after = np.atleast_1d(smallest_coalition(gap, [n, n + 1], base=base))
     assert at <= alpha < after
 
 
-@pytest.mark.parametrize("tolerance", [0.0, 1e-12, 0.01, 0.3])
-def test_the_longest_one_sided_hiding_is_the_last_within_its_tolerance(tolerance: float) -> None:
-    n = int(largest_one_sided_interactions(0.02, 0.25, base=0.4, tolerance=tolerance))
+def test_the_longest_one_sided_hiding_is_the_last_that_leaves_nothing() -> None:
+    n = int(largest_one_sided_interactions(0.02, 0.25, base=0.4))
     at, after = np.atleast_1d(one_sided_distance(0.02, [n, n + 1], 0.25, base=0.4))
-    assert at <= tolerance < after
+    assert at == 0.0 < after
 
 
 def test_a_coalition_that_is_exactly_large_enough_counts() -> None:
     """TV = gap after one play, so 1/9 needs alpha/(1−alpha) = 1/9; and 1/1.2 is 1 − 1/6."""
-    assert largest_two_sided_interactions(1 / 9, 0.1) >= 1
+    assert largest_interactions(1 / 9, 0.1) >= 1
     assert largest_one_sided_interactions(0.1, 1 / 6) == 1
 
 
@@ -48,16 +49,12 @@ def test_the_papers_lemma_certifies_fewer_plays_than_are_hidden() -> None:
     """Lemma 4.2: up to 0.01 alpha²/(gap² log L) plays the distance is at most L^−4."""
     gap, alpha, n_users = 1e-4, 0.1, 1000
     certified = 0.01 * alpha**2 / (gap**2 * np.log(n_users))
-    hidden = largest_one_sided_interactions(gap, alpha, tolerance=float(n_users) ** -4)
-    assert 1 < certified < hidden
+    assert certified > 1
+    assert one_sided_distance(gap, int(certified), alpha) <= float(n_users) ** -4
 
 
 def test_questions_without_a_finite_answer_are_refused() -> None:
     with pytest.raises(InputError, match="half the users or more"):
-        largest_two_sided_interactions(0.1, 0.5)
-    with pytest.raises(InputError, match="any number of plays"):
-        largest_one_sided_interactions(0.1, 0.2, tolerance=0.8)
-    with pytest.raises(InputError, match="at least 0"):
-        largest_one_sided_interactions(0.1, 0.2, tolerance=-1.0)
+        largest_interactions(0.1, 0.5)
     with pytest.raises(InputError, match="cannot be learned in practice"):
-        largest_two_sided_interactions(1e-7, 0.2)
+        largest_interactions(1e-7, 0.2)

@@ -8,7 +8,7 @@ import pytest
 
 from unswayed.errors import InputError
 from unswayed.events import Events
-from unswayed.limits.hiding import smallest_two_sided_coalition
+from unswayed.limits.hiding import smallest_coalition
 from unswayed.limits.planner import log_traffic, plan_from_log, plan_traffic
 
 
@@ -80,7 +80,7 @@ def test_what_is_missing_and_what_is_withstood_follow_from_the_plan(
     needed = found.plan.methods[0].interactions_per_user
     assert found.more_interactions == needed - 30 > 0
     assert found.hidden_by == pytest.approx(
-        float(smallest_two_sided_coalition(0.18 / 4.0, 30, base=0.5 - 0.09 / 4.0)), rel=0.1
+        float(smallest_coalition(0.18 / 4.0, 30, base=0.5 - 0.09 / 4.0)), rel=0.1
     )
 
 

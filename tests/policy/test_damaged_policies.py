@@ -29,7 +29,7 @@ def sound() -> dict[str, Any]:
         alpha=0.1,
         method="paper",
         flip_fraction=np.array([0.1, 0.2]),
-        source={"read": {"columns": {"context": ["context"]}, "bins": {}}},
+        source={"read": {"columns": {"context": ["context"]}}},
     )
     value: dict[str, Any] = policy.to_json()
     return value

@@ -13,7 +13,6 @@ import pytest
 from tests.refusals import refusal
 from unswayed.events import Labels
 from unswayed.policy import Assignment, EpochPlan, Policy
-from unswayed.policy.own_decisions import GroupDecisions, PersonalDecisions
 
 PLAN = EpochPlan.start("spring", ["lunch"], ["tea", "soup"], explorer_share=0.5)
 LABELS = Labels.of(["lunch"]), Labels.of(["tea", "soup"])
@@ -198,18 +197,6 @@ def test_a_policy_whose_counts_count_nothing_is_refused(count: float | None) -> 
     assert refusal(Policy.from_json, value) == (
         "the policy is damaged: a count 'n' is missing or malformed."
     )
-
-
-def test_decisions_of_some_users_that_name_what_a_policy_does_not_have_are_refused() -> None:
-    for own in ({"attic": "tea"}, {"lunch": "gin"}):
-        personal = {"user_type": "string", "decisions": {"ann": own}}
-        assert refusal(PersonalDecisions.from_json, personal, *LABELS) == (
-            "the policy is damaged: a user's own decision names what is not in it."
-        )
-        groups = {"user_type": "string", "groups": [{"users": ["ann"], "decisions": own}]}
-        assert refusal(GroupDecisions.from_json, groups, *LABELS) == (
-            "the policy is damaged: a group's decision names what is not in it."
-        )
 
 
 def written() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What plans, policies and personal decisions look like on disk and in words, field by field."""
+"""What plans and policies look like on disk and in words, field by field."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unswayed.errors import InputError
-from unswayed.events import UNKNOWN, Labels
+from unswayed.errors import InputError, Note
+from unswayed.events import Labels
 from unswayed.policy import Policy
-from unswayed.policy.own_decisions import PersonalDecisions
 from unswayed.policy.plan import EpochPlan, Rule
 
 MEANS = np.array([[0.25, 0.5], [0.75, 0.5]])
@@ -33,10 +32,11 @@ def a_policy(**options: Any) -> Policy:
     return Policy(**(made | options))
 
 
-def own_decisions() -> PersonalDecisions:
-    """Ann has tea at home, user 7 milk in search; labels of users are numbers."""
-    codes = np.array([0, 1]), np.array([0, 1]), np.array([0, 1])
-    return PersonalDecisions(Labels.of([3, 7]), *codes)
+@pytest.mark.parametrize(("key", "whose"), [("personal", "single users"), ("groups", "groups")])
+def test_decisions_that_are_not_used_any_more_are_reported(key: str, whose: str) -> None:
+    with pytest.warns(Note, match=f"decisions of {whose}.*get the common decisions"):
+        read = Policy.from_json(a_policy().to_json() | {key: {"decisions": {}}})
+    assert read.decide("home") == a_policy().decide("home")
 
 
 def test_a_plan_file_has_the_fields_of_the_documented_format(tmp_path: Path) -> None:
@@ -71,28 +71,6 @@ def test_a_plan_file_has_the_fields_of_the_documented_format(tmp_path: Path) -> 
         '"baseline": "tea"\n}\n}\n'
     )
     assert EpochPlan.load(tmp_path / "plan.json") == plan
-
-
-def test_personal_decisions_come_back_from_json_and_decide() -> None:
-    policy = a_policy(personal=own_decisions())
-    written = policy.to_json()
-    assert written["personal"] == {
-        "user_type": "integer",
-        "decisions": {"3": {"home": "tea"}, "7": {"search": "milk"}},
-    }
-    for read in (policy, Policy.from_json(written)):
-        own = read.decide("home", user=3)
-        assert (own.action, own.is_personal, own.is_known) == ("tea", True, True)
-        assert (own.mean, own.low, own.high) == (0.25, 0.125, 0.5)
-        assert read.decide("search", user=7).action == "milk"
-        for context, user in (("home", 7), ("search", 3), ("home", 99), ("home", None)):
-            common = read.decide(context, user=user)
-            assert common.action == a_policy().decide(context).action
-            assert common.is_personal is False
-    assert own_decisions().action("3", 0) == UNKNOWN
-    damaged = written | {"personal": {"user_type": "integer", "decisions": {"3": {"cart": "tea"}}}}
-    with pytest.raises(InputError, match="a user's own decision names what is not in it"):
-        Policy.from_json(damaged)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ MEANS = {"lunch": [0.31, 0.15, 0.13], "dinner": [0.12, 0.29, 0.11]}
 PLAIN = {"lunch": [0.25, 0.12, 0.334], "dinner": [0.1, 0.24, 0.305]}
 
 
-def learned_policy(contexts: tuple[str, ...], actions: tuple[str, ...]) -> Policy:
+def learned_policy(contexts: tuple[str | int, ...], actions: tuple[str, ...]) -> Policy:
     """Return a policy of two contexts and three actions, the third of which was lied about."""
     means = np.array(list(MEANS.values()))
     return Policy(

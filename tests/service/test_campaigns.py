@@ -8,6 +8,7 @@ import pytest
 
 from tests.service.running import SHOP, Running, running
 from unswayed.service.keys import make_key
+from unswayed.service.metrics import Lines
 from unswayed.service.records import GRACE_MS, export_batches
 from unswayed.service.settings import ServerSettings
 
@@ -141,6 +142,10 @@ def test_large_and_frequent_requests_are_refused(tmp_path: Path) -> None:
         assert server.refused("POST", "/v1/shop/decide/batch", batch) == (413, "too_large")
         found = {server.call("GET", "/v1/shop").status_code for _ in range(120)}
         assert found == {200, 429}
+        # Pages need no key to report what they show, and are limited all the same.
+        pixels = {server.call("GET", "/v1/shop/shown.gif?token=x").status_code for _ in range(60)}
+        assert 429 in pixels
+        assert {server.call("GET", "/healthz").status_code for _ in range(60)} == {200}
 
 
 @pytest.mark.parametrize(
@@ -172,6 +177,22 @@ def test_every_error_has_the_one_shape(
     sqlite_shop: Running, method: str, path: str, body: object, expected: tuple[int, str]
 ) -> None:
     assert sqlite_shop.refused(method, path, body) == expected
+
+
+def test_an_address_writes_no_line_into_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = ServerSettings(log_requests=True)
+    store = f"sqlite:///{tmp_path}/shop.db"
+    with (
+        running(store, tmp_path, server=server) as shop,
+        caplog.at_level("INFO", "unswayed.service"),
+    ):
+        for name in ("shop", "x%0a2026-01-01%20error%20forged"):
+            shop.call("GET", f"/v1/{name}/status")
+    text = [Lines(is_json=False).format(record) for record in caplog.records]
+    assert ["campaign=shop" in line for line in text] == [True, False]
+    assert "forged" not in "".join(text)
 
 
 def test_what_is_not_json_is_refused(sqlite_shop: Running) -> None:

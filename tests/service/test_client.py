@@ -221,11 +221,20 @@ def test_the_curl_example_of_the_readme_works(sqlite_demo: Running, tmp_path: Pa
     assert sqlite_demo.get("/v1/demo/status")["rewards"] == 1
 
 
-def test_a_missing_extra_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "msgspec.py").write_text("raise ImportError")
-    (tmp_path / "httpx.py").write_text("raise ImportError")
-    for ask in (("serve",), ("decide", "demo", "--user", "ann", "--context", "lunch")):
-        result = run(*ask, folder=tmp_path, PYTHONPATH=str(tmp_path))
-        assert result.returncode == 2
-        assert "install unswayed with the extra 'service'" in result.stderr
-        assert "Traceback" not in result.stderr
+@pytest.mark.parametrize(
+    ("package", "extra", "ask"),
+    [
+        ("msgspec", "service", "serve"),
+        ("httpx", "service", "decide demo --user ann --context lunch"),
+        ("matplotlib", "plots", "demo"),
+    ],
+)
+def test_a_missing_extra_is_one_sentence(
+    tmp_path: Path, package: str, extra: str, ask: str
+) -> None:
+    (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError(name={package!r})")
+    path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    result = run(*ask.split(), folder=tmp_path, PYTHONPATH=path)
+    assert result.returncode == 2
+    assert result.stderr.endswith(f"install unswayed with the extra '{extra}'.\n")
+    assert result.stderr.count("\n") == 1

@@ -18,7 +18,7 @@ from unswayed.service.deciding import DecideRequest, Serving
 from unswayed.service.errors import Refusal
 from unswayed.service.planning import make_plan, next_plan_of
 from unswayed.service.settings import Settings
-from unswayed.service.tokens import Record, decode_record
+from unswayed.service.tokens import Record, decode_record, encode_record
 
 
 def served(settings: Settings, secret: bytes) -> Serving:
@@ -32,7 +32,7 @@ def decided(serving: Serving, *asked: DecideRequest) -> list[Record]:
     found = []
     for one in serving.decided(asked, 1_000_000):
         assert not isinstance(one, Refusal)
-        found.append(decode_record(one[1]))
+        found.append(decode_record(encode_record(one)))
     return found
 
 

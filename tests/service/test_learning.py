@@ -17,6 +17,7 @@ from tests.service.running import SHOP, Running, running, until
 from tests.service.traffic import BEST, RATES, visit
 from unswayed.errors import InputError
 from unswayed.service import jobs
+from unswayed.service.catalogue import now_ms
 from unswayed.service.jobs import offline_command
 from unswayed.service.offline import learn_campaign, report, work_on
 from unswayed.service.records import GRACE_MS
@@ -132,6 +133,21 @@ def test_old_jobs_are_removed(shop: Running) -> None:
     assert shop.refused("GET", "/v1/shop/learn/old-50") == (404, "unknown_job")
 
 
+def test_jobs_of_before_the_clock_was_set_back_stop_no_learning(store: str, tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(QUICK, learn_every=1.0)
+    with running(store, tmp_path, settings) as server:
+        year = now_ms() + 366 * 86_400_000
+        with server.prepared.database.connected() as connection, connection.transaction():
+            connection.execute(
+                "INSERT INTO jobs (id, campaign, state, step, created_ms, alive_ms, result) "
+                "VALUES ('future', 'shop', 'running', '', ?, ?, '{}')",
+                (year, year),
+            )
+        until(lambda: len(server.get("/v1/shop/learn")["jobs"]) >= 2, 20.0)
+        assert server.get("/v1/shop/learn/future")["state"] == "lost"
+        server.call("PATCH", "/v1/shop", {"learn_every": 0.0}).raise_for_status()
+
+
 def test_the_service_learns_by_itself_when_it_is_asked_to(tmp_path: Path) -> None:
     settings = msgspec.structs.replace(QUICK, learn_every=0.5)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
@@ -223,7 +239,7 @@ def test_a_report_right_after_a_roll_out_says_so(sqlite_shop: Running) -> None:
     assert sqlite_shop.refused("GET", "/v1/shop/report?policy=x") == (400, "bad_request")
 
 
-def test_decisions_that_rewards_brought_back_are_counted(
+def test_decisions_restored_from_their_rewards_are_counted(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, QUICK) as server:

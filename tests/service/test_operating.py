@@ -11,18 +11,22 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import msgspec
 import pytest
 
+from tests.service.learned import learned_policy
 from tests.service.running import SHOP, Running, command, running, until
 from tests.service.test_faults import children
+from unswayed import Client
 from unswayed.errors import InputError
 from unswayed.policy import new_secret
+from unswayed.service.catalogue import plan_of
 from unswayed.service.serving import prepare
-from unswayed.service.settings import Configuration, ServerSettings
+from unswayed.service.settings import Configuration, ServerSettings, load_configuration
 from unswayed.service.supervisor import MOST_FAILURES, Supervisor
 from unswayed.service.tokens import Secrets
 
@@ -53,6 +57,16 @@ def test_head_is_answered_at_once(sqlite_shop: Running) -> None:
         for path in (b"/healthz", b"/console/login"):
             connection.sendall(b"HEAD %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
             assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("route", ["export", "report", "audit"])
+def test_head_starts_no_work(sqlite_shop: Running, route: str) -> None:
+    start = time.perf_counter()
+    # An audit of nothing would be refused with 422.
+    assert sqlite_shop.call("HEAD", f"/v1/shop/{route}").status_code == 200
+    # The processes that do the work import for longer than that.
+    assert time.perf_counter() - start < 0.5
+    assert sqlite_shop.call("HEAD", f"/v1/nobody/{route}").status_code == 404
 
 
 def request(method: str, path: str, body: object = None, headers: str = "") -> bytes:
@@ -392,6 +406,43 @@ def test_a_key_for_a_store_makes_no_campaign(tmp_path: Path) -> None:
     assert prepare(None, store=store, secret_path=None).names == prepared.names == ("shop",)
     refused = unswayed("serve", "--store", store, "--make-key", "demo:decide")
     assert (refused.returncode, "no campaign 'demo'" in refused.stderr) == (2, True)
+
+
+def test_a_policy_learned_from_a_log_is_served(tmp_path: Path) -> None:
+    policy = learned_policy((1, 2), ("soup", "curry", "cola"))
+    replace(policy, source={}).save(tmp_path / "Week.json")
+    for _ in range(2):  # a restart goes on with it
+        with (
+            command("--policy", "Week.json", "--store", "sqlite:///w.db", folder=tmp_path) as (
+                _,
+                address,
+            ),
+            Client(address, "week") as client,
+        ):
+            decisions = [client.decide(f"user-{n}", "2") for n in range(20)]
+            assert {one.action for one in decisions if one.mode == "exploit"} == {"curry"}
+            assert client.get("policy")["version"] == 1
+            page = httpx.get(f"{address}/console/c/week/audit", headers={"accept": "text/html"})
+            assert "Nothing was learned here" in page.text
+            client.post("policy/0/activate")
+            client.post("policy/1/activate")
+
+
+def test_a_campaign_of_the_configuration_begins_with_a_policy(tmp_path: Path) -> None:
+    policy = learned_policy(("lunch", "dinner"), ("soup", "curry", "cola"))
+    policy.save(tmp_path / "policy.json")
+    file = tmp_path / "shop.toml"
+    file.write_text("[campaigns.shop]\npolicy = 'policy.json'\nalpha = 0.05\n")
+    found = load_configuration(file)
+    assert found.campaigns["shop"].contexts == ("lunch", "dinner")
+    assert found.campaigns["shop"].alpha == 0.05
+    prepared = prepare(found, store=f"sqlite:///{tmp_path}/shop.db", secret_path=None)
+    with prepared.database.connected() as connection:
+        plan, version = plan_of(connection, "shop", 2)
+    assert (plan.rule("lunch").action, version) == ("soup", 1)
+    file.write_text("[campaigns.shop]\npolicy = 'gone.json'\n")
+    with pytest.raises(InputError, match=r"campaign 'shop': .*gone.json"):
+        load_configuration(file)
 
 
 def test_the_file_wins_and_says_what_it_changes(

@@ -9,11 +9,11 @@ import pytest
 from tests.service.running import SHOP
 from unswayed.policy import Decider
 from unswayed.service.catalogue import Campaign
-from unswayed.service.deciding import DecideRequest, PlainRequest, Serving
+from unswayed.service.deciding import DecideRequest, Serving
 from unswayed.service.errors import Refusal
 from unswayed.service.planning import make_plan
 from unswayed.service.settings import Settings
-from unswayed.service.tokens import Record, decode_record
+from unswayed.service.tokens import Record, decode_record, encode_record
 
 MANY_CONTEXTS = msgspec.structs.replace(
     SHOP, contexts=("a", "b", "c", "d"), actions=("x", "y", "z")
@@ -38,19 +38,12 @@ def serving(settings: Settings, secret: bytes) -> Serving:
     return Serving.of(Campaign("shop", settings, "active", 0, 1, 0), Decider(plan, secret))
 
 
-def at_once(served: Serving, asked: list[tuple[str, str]], _: str | None) -> list[Record]:
-    """Decide as batches are decided."""
-    found = served.decided_at_once([PlainRequest(*one) for one in asked], 1_000_000)
-    assert found is not None
-    return [decode_record(payload) for payload in found.payloads]
-
-
-def row_by_row(served: Serving, asked: list[tuple[str, str]], own: str | None) -> list[Record]:
-    """Decide as single requests are decided."""
+def decided(served: Serving, asked: list[tuple[str, str]], own: str | None) -> list[Record]:
+    """Return the records of decisions."""
     records = []
     for one in served.decided([DecideRequest(*one, action=own) for one in asked], 1_000_000):
         assert not isinstance(one, Refusal)
-        records.append(decode_record(one[1]))
+        records.append(decode_record(encode_record(one)))
     return records
 
 
@@ -66,8 +59,7 @@ def counted(settings: Settings, rng: np.random.Generator, n: int) -> dict[str, A
             (f"user {number}", settings.contexts[number % len(settings.contexts)])
             for number in range(start, start + 10_000)
         ]
-        decide = row_by_row if settings.mode == "shadow" or start % 20_000 else at_once
-        for record in decide(served, asked, own):
+        for record in decided(served, asked, own):
             if settings.mode == "shadow":
                 assert (record.action, record.propensity) == (own, 0.0)
                 action, propensity = record.planned_action, record.planned_propensity

@@ -15,6 +15,7 @@ from unswayed.service.errors import Refusal
 from unswayed.service.planning import make_plan
 from unswayed.service.records import delete_old, export_batches
 from unswayed.service.settings import parsed_settings
+from unswayed.service.tokens import encode_record
 from unswayed.service.writing import (
     CountKey,
     NewActivation,
@@ -38,7 +39,7 @@ def remember(server: Running, ages_ms: list[int]) -> None:
             when = now_ms() - age
             (one,) = served.decided([DecideRequest(f"user {number}", "lunch")], when)
             assert not isinstance(one, Refusal)
-            id_, payload, _ = one
+            id_, payload = one.id, encode_record(one)
             write_asked(connection, [NewAsked("shop", f"key {number}", when, payload)], {})
             write_activations(connection, [NewActivation("shop", id_, when, payload, False)], {})
             key = CountKey("shop", "lunch", "explore")

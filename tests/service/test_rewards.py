@@ -151,6 +151,10 @@ def test_a_batch_answers_every_row_by_itself(shop: Running) -> None:
         {"user": "bob", "context": "tea"},
         {"user": "", "context": "lunch"},
         {"user": 7, "context": "dinner"},
+        {"user": "a\0b", "context": "lunch"},
+        {"user": "ü" * 129, "context": "lunch"},
+        {"user": "ü" * 128, "context": "lunch"},
+        {"user": "ann", "context": "lunch", "idempotency_key": "\0"},
     ]
     responses = shop.post("/v1/shop/decide/batch", {"decisions": rows})["decisions"]
     assert [response.get("error", {}).get("code") for response in responses] == [
@@ -158,6 +162,10 @@ def test_a_batch_answers_every_row_by_itself(shop: Running) -> None:
         "unknown_context",
         "bad_request",
         None,
+        "bad_request",
+        "bad_request",
+        None,
+        "bad_request",
     ]
     rewards = [
         {"token": responses[0]["token"], "reward": 1.0},
@@ -261,6 +269,8 @@ def test_settings_name_what_is_wrong() -> None:
         ({"colour": "red"}, "colour"),
         ({"method": "magic"}, "magic"),
         ({"max_interactions_per_user": 0}, "max_interactions_per_user"),
+        ({"max_interactions_per_user": 10**30}, "max_interactions_per_user"),
+        ({"retention": 1e300}, "retention"),
         ({"webhook": "file:///etc"}, "webhook"),
         ({"webhook_share": 2.0}, "webhook_share"),
         ({"learn_every": -1.0}, "learn_every"),
@@ -354,6 +364,6 @@ def test_decisions_that_nobody_saw_do_not_count_where_activation_is_used(tmp_pat
                 server.post("/v1/shop/reward", {"token": decision["token"], "reward": 1.0})
         time.sleep(1.5 + GRACE_MS / 1000.0 + 0.3)
         with server.prepared.database.connected() as connection:
-            events, activity = learnable(export_batches(connection, "shop"))
+            events, activity = learnable(export_batches(connection, "shop"), SHOP)
     assert (len(activity.plays), activity.n_silent) == (40, 30)
     assert set(events["user"].to_pylist()) == {f"user {number}" for number in range(40)}

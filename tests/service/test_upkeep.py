@@ -87,15 +87,35 @@ def test_an_older_store_is_migrated_and_other_ones_are_refused(store: str, tmp_p
     as_format_2(store)
     with pytest.raises(InputError, match=r"format 2 .*unswayed store migrate"):
         prepare(CONFIGURATION, store=store, secret_path=secret)
-    assert migrate(store) == ("2", "3")
-    assert migrate(store) == ("3", "3")
+    assert migrate(store) == ("2", "4")
+    assert migrate(store) == ("4", "4")
     prepare(CONFIGURATION, store=store, secret_path=secret)
-    for wrong in ("1", "4"):
+    for wrong in ("1", "5"):
         with opened(store).connected() as connection:
             connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (wrong,))
         for refused in (migrate, lambda url: check_store(url, None)):
             with pytest.raises(InputError, match=f"format {wrong} and this version"):
                 refused(store)
+
+
+def test_a_store_without_attributes_is_migrated_with_all_that_it_holds(
+    store: str, tmp_path: Path
+) -> None:
+    """Format 4 adds attributes to decisions; those of format 3 have none."""
+    with running(store, tmp_path) as server:
+        found = server.decide(idempotency_key="before")
+    with opened(store).connected() as connection:
+        connection.execute("UPDATE meta SET value = '3' WHERE name = 'schema'")
+        (row,) = connection.execute("SELECT settings FROM campaigns")
+        settings = json.loads(row[0])
+        del settings["features"]  # as format 3 has it
+        connection.execute("UPDATE campaigns SET settings = ?", (json.dumps(settings),))
+    assert migrate(store) == ("3", "4")
+    with running(store, tmp_path) as server:
+        server.post("/v1/shop/reward", {"token": found["token"], "reward": 1.0})
+        assert server.decide(idempotency_key="before")["id"] == found["id"]
+        told = server.get(f"/v1/shop/decisions/{found['id']}/explain")
+        assert (told["is_reproduced"], len(told["rewards"])) == (True, 1)
 
 
 def test_the_command_does_all_of_it(sqlite_shop: Running, tmp_path: Path) -> None:
@@ -110,7 +130,7 @@ def test_the_command_does_all_of_it(sqlite_shop: Running, tmp_path: Path) -> Non
     copy = f"sqlite:///{tmp_path}/copy.db"
     assert said("check", *store, "--secret", "test.secret")["is_good"]
     assert said("backup", *store, "--to", copy)["rows"]["campaigns"] == 1
-    assert said("migrate", "--store", copy) == {"from": "3", "to": "3"}
+    assert said("migrate", "--store", copy) == {"from": "4", "to": "4"}
     (tmp_path / "copy.db").write_bytes(b"no store")
     for arguments in (("check", "--store", copy), ("backup", *store), ("mend",)):
         done = unswayed(tmp_path, "store", *arguments)

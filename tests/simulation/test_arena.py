@@ -58,7 +58,9 @@ def recorded(
 def test_good_users_do_the_same_whatever_is_learned_or_attacked(order: Order, seed: int) -> None:
     crowd = crowd_with(arrivals=Arrivals(order=order), perturbation=0.1)
     first, accounts = recorded(Recorder, make_attack("push"), seed=seed, crowd=crowd)
-    other, same_accounts = recorded(LazyRecorder, make_attack("flip"), seed=seed, crowd=crowd)
+    other, same_accounts = recorded(
+        LazyRecorder, make_attack("runner-up-swap"), seed=seed, crowd=crowd
+    )
     np.testing.assert_array_equal(accounts, same_accounts)
     assert accounts.size == 12
     (users, contexts, outcomes), (users_, contexts_, outcomes_) = (
@@ -101,7 +103,7 @@ def test_runs_repeat_exactly_and_differ_between_seeds_and_paths(seed: int) -> No
 
         run(
             small_instance(0),
-            make_attack("flip"),
+            make_attack("runner-up-swap"),
             make,
             crowd_with(),
             algorithm="recorder",

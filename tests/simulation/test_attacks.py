@@ -25,31 +25,29 @@ HARMFUL: list[tuple[str, RewardLaw, dict[str, Knob]]] = [
     ("push", RewardLaw.BERNOULLI, {}),
     ("nuke", RewardLaw.BERNOULLI, {}),
     ("runner-up-swap", RewardLaw.BERNOULLI, {}),
+    ("variance-shell", RewardLaw.BERNOULLI, {}),
     ("extreme", RewardLaw.BERNOULLI, {}),
     ("heavy-tail", RewardLaw.BERNOULLI, {"scale": 10.0}),
     ("subtractive", RewardLaw.BERNOULLI, {"draws": 8}),
-    ("variance-shell", RewardLaw.BERNOULLI, {}),
     ("frequency-flood", RewardLaw.BERNOULLI, {}),
     ("id-grinding", RewardLaw.BERNOULLI, {}),
-    ("lockstep", RewardLaw.BERNOULLI, {}),
     ("focus", RewardLaw.BERNOULLI, {"share": 0.5}),
     ("focus", RewardLaw.BERNOULLI, {"share": 0.5, "mode": "rare"}),
     ("sleeper", RewardLaw.BERNOULLI, {}),
     ("on-off", RewardLaw.BERNOULLI, {}),
-    ("sub-coalitions", RewardLaw.BERNOULLI, {"parts": 2}),
     # Gaussian, highest reward 2: the target gains 0.3 * (2 - mean) > 0.3.
-    ("average", RewardLaw.GAUSSIAN, {}),
     ("power-user", RewardLaw.GAUSSIAN, {}),
+    ("average", RewardLaw.GAUSSIAN, {}),
+    ("bandwagon", RewardLaw.GAUSSIAN, {}),
     ("mimicry", RewardLaw.GAUSSIAN, {}),
-    ("private-subsets", RewardLaw.GAUSSIAN, {"share": 0.7}),
     ("shifted-replay", RewardLaw.GAUSSIAN, {}),
     ("trim-edge", RewardLaw.GAUSSIAN, {"trim": 0.31}),
+    # 0.7 * 0.1 - 0.3 * 5 * 0.1 = -0.08.
+    ("flip", RewardLaw.GAUSSIAN, {"strength": 5.0}),
     # -0.1 + 1.5 * 0.1 = +0.05.
     ("scapegoats", RewardLaw.GAUSSIAN, {}),
     # The mean shift is 3/4 of 8 deviations of 0.5, both ways: -0.1 + 2 * 0.3 * 3 = +1.7.
     ("ladder", RewardLaw.GAUSSIAN, {}),
-    # -0.1 * 0.7 + 0.1 * 0.3 * 5 = +0.08 for every pair of actions, 4 standard errors.
-    ("flip", RewardLaw.GAUSSIAN, {"strength": 5.0}),
     # Shift 0.5 * sqrt((1 + 0.3) / 0.21 / 24) = 0.254 both ways: -0.1 + 2 * 0.3 * 0.254 = +0.05.
     ("hide-in-covariance", RewardLaw.GAUSSIAN, {"threshold": 2.0}),
 ]
@@ -70,10 +68,6 @@ def test_a_harmful_attack_misleads_a_believer_but_not_the_oracle(
     assert swayed >= GAP / 4 - 1e-12
     # The oracle has 840 good plays in a cell: a gap of 4.1 standard errors, P < 4e-4.
     assert loss(make_attack(name, knobs), OracleMaker(), seed=seed, law=law) == 0.0
-
-
-def test_the_best_response_is_harmful(seed: int) -> None:
-    assert loss(make_attack("best-response"), Believer, seed=seed) >= GAP / 4 - 1e-12
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -122,14 +116,12 @@ def test_a_coalition_without_accounts_changes_nothing(name: str, seed: int) -> N
         ("on-off", {"period": "often"}, "a whole number"),
         ("on-off", {"period": 0}, "period"),
         ("extreme", {"magnitude": -1.0}, "magnitude"),
-        ("flip", {"strength": float("inf")}, "strength"),
         ("hide-in-covariance", {"threshold": 1.0}, "threshold"),
         ("hide-in-covariance", {"directions": 0}, "directions"),
         ("subtractive", {"draws": 0}, "draws"),
         ("framing", {"strength": 0.0}, "strength"),
         ("framing", {"decoys": 1.5}, "decoys"),
         ("scapegoats", {"decoys": 0.25}, "fewer than 0.25"),
-        ("sub-coalitions", {"parts": 0}, "parts"),
         ("ladder", {"height": 0.0}, "height"),
         ("ladder", {"rungs": 1.5}, "rungs"),
         ("focus", {"share": -0.1}, "share"),

@@ -26,7 +26,6 @@ NEEDED = {
     "reward_deviations": Knowledge.BANDIT,
     "algorithm": Knowledge.ALGORITHM,
     "assumed_fraction": Knowledge.ALGORITHM,
-    "rehearse": Knowledge.ALGORITHM,
 }
 
 
@@ -91,6 +90,6 @@ def test_wrappers_tell_the_inner_attack_no_more_than_it_knows(seed: int) -> None
 
 
 def test_wrappers_know_what_the_inner_attack_knows() -> None:
-    assert make_attack("sleeper", {"inner": "flip"}).knows == (
-        Knowledge.BANDIT | Knowledge.HISTORIES
+    assert make_attack("sleeper", {"inner": "framing"}).knows == (
+        Knowledge.BANDIT | Knowledge.ALGORITHM | Knowledge.HISTORIES
     )

@@ -26,7 +26,7 @@ def settings(**changes: object) -> Settings:
 
 
 def test_the_number_of_processes_changes_no_number() -> None:
-    chosen = settings(algorithms=("paper", "thompson", "oracle"), attack="best-response")
+    chosen = settings(algorithms=("paper", "thompson", "oracle"), attack="shifted-replay")
     assert simulate(chosen, processes=1) == simulate(chosen, processes=2)
 
 

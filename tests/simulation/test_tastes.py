@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from unswayed.experiments.sweeps import world
 from unswayed.simulation.arena import Tastes
+from unswayed.simulation.simulate import Goal, run_repetition
 
 
 def test_a_taste_is_fixed_bounded_and_spread_evenly(rng: np.random.Generator) -> None:
@@ -19,3 +21,14 @@ def test_a_taste_is_fixed_bounded_and_spread_evenly(rng: np.random.Generator) ->
     assert abs(((shift / 0.2) ** 2).mean() - 1 / 3) < 5 * 0.00094
     # Neighbouring users' tastes are unrelated: 99,950 products of variance 1/9.
     assert abs((shift[:-10] * shift[10:] / 0.04).mean()) < 5 * np.sqrt(1 / 9 / 99_950)
+
+
+def test_regret_is_measured_against_each_users_own_best_action(seed: int) -> None:
+    """Whoever plays the common policy loses by tastes alone."""
+    common, own = (
+        run_repetition(
+            world(users=150, perturbation=taste, seed=seed), "oracle-ucb", 0, Goal.REGRET
+        )
+        for taste in (0.0, 0.8)
+    )
+    assert own.loss > 2.0 * common.loss

@@ -22,11 +22,10 @@ def test_entries_are_sorted_by_user_and_cell_and_keep_their_order(
     """NumPy's lexsort, which is stable, is the yardstick."""
     users = rng.integers(max(n_users, 1), size=n_entries, dtype=np.int32)
     cells = rng.integers(n_cells, size=n_entries, dtype=np.int32)
-    values = rng.random(n_entries)
-    found = grouped(users, cells, values, n_users)
+    found = grouped(users, cells, n_users)
     order = np.lexsort((cells, users))
     np.testing.assert_array_equal(found.entry_cells, cells[order])
-    np.testing.assert_array_equal(found.values, values[order])
+    np.testing.assert_array_equal(found.positions, order)
     np.testing.assert_array_equal(
         found.starts, np.append(0, np.bincount(users, minlength=n_users).cumsum())
     )

@@ -18,15 +18,7 @@ from tests.tallies.summaries import SOUND
 from unswayed.events import Events, Labels
 from unswayed.tallies import merged, merged_logs, tally_events
 from unswayed.tallies.log_summary import check_learnable
-from unswayed.tallies.store import (
-    Index,
-    add_log,
-    has_piece,
-    load_index,
-    load_tallies,
-    save_index,
-    write_piece,
-)
+from unswayed.tallies.store import add_log, load_tallies
 
 LOG = Events.of(["ann", "bob"], ["home", "cart"], ["tea", "milk"], [1.0, 0.5])
 WEIGHTED = Events.of(["ann"], ["home"], ["tea"], [1.0], propensities=[0.5])
@@ -77,16 +69,6 @@ DAY = tally_events(LOG)
             lambda: DAY.with_actions(Labels.of(["milk"])),
             "the log has action 'tea', which is not among `actions`.",
         ),
-        (
-            lambda: Index().with_log("7f", {}, {}).with_log("7f", {"source": "tue.csv"}, {}),
-            "the log tue.csv was added to these tallies before, and would count twice; to learn "
-            "from what is there, leave it out and give `tallies` alone, or start in a new folder.",
-        ),
-        (
-            lambda: Index().with_log("7f", {}, {"price": (1.0,)}).with_log("7e", {}, {}),
-            "these tallies were made with other bins of a context column; use the same, or a new "
-            "folder.",
-        ),
     ],
 )
 def test_what_cannot_be_tallied_is_refused_in_one_sentence(
@@ -116,7 +98,7 @@ def test_what_cannot_be_tallied_is_refused_in_one_sentence(
             {"rare_share": 0.51},
             "51% of the events lie in contexts where fewer than two actions were met by more than "
             "7 users, which alpha = 0.2 needs; the log has 1,000 users, 2,000 contexts and 3 "
-            "actions. Use coarser contexts (`Columns(bins=…)`), a smaller alpha, or a longer log.",
+            "actions. Use coarser contexts (`bins=…`), a smaller alpha, or a longer log.",
         ),
         (
             {"unsupported": (("home", "tea"), ("cart", "milk"))},
@@ -148,76 +130,30 @@ def test_a_log_at_the_limits_is_learned_from() -> None:
 
 def test_an_index_has_the_fields_of_its_format(tmp_path: Path) -> None:
     """A later version must read it: names and layout are a promise."""
-    source = {"source": "täglich.csv"}
-    _, written = add_log(tmp_path, None, DAY, source, {"price": (1.5, 2.5)})
-    digest = written.logs[0]["digest"]
+    digest = add_log(tmp_path, None, DAY, {"source": "täglich.csv"}).logs[0]["digest"]
     assert json.loads((tmp_path / "tallies.json").read_text(encoding="utf-8")) == {
         "format": "unswayed-tallies",
-        "version": 2,
-        "keeps_events": False,
-        "pieces": [f"000001-{digest[:8]}-000"],
+        "version": 3,
+        "piece": f"000001-{digest[:8]}",
         "contexts": ["home", "cart"],
         "actions": ["tea", "milk"],
         "events": 2,
-        "bins": {"price": [1.5, 2.5]},
-        "logs": [{**source, "digest": digest}],
+        "logs": [{"source": "täglich.csv", "digest": digest}],
     }
-    assert "täglich" in (tmp_path / "tallies.json").read_text(encoding="utf-8")
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "tallies.json",
-        f"entries-000001-{digest[:8]}-000.parquet",
-        f"users-000001-{digest[:8]}-000.parquet",
-    }
-    index = load_index(tmp_path)
-    assert index == Index(
-        keeps_events=False,
-        pieces=(f"000001-{digest[:8]}-000",),
-        context_labels=DAY.context_labels,
-        action_labels=DAY.action_labels,
-        n_events=2,
-        bins={"price": (1.5, 2.5)},
-        logs=({**source, "digest": digest},),
+
+
+def test_a_log_that_is_in_already_is_refused_by_its_name(tmp_path: Path) -> None:
+    stored = add_log(tmp_path, None, DAY, {})
+    assert refusal(add_log, tmp_path, stored, DAY, {"source": "tue.csv"}) == (
+        "the log tue.csv was added to these tallies before, and would count twice; to learn from "
+        "what is there, leave it out and give `tallies` alone, or start in a new folder."
     )
-    assert Index().piece_names(2) == ("0-000", "0-001")
-
-
-def test_pieces_of_users_come_back_together(tmp_path: Path) -> None:
-    """As a cluster writes them: each piece has some of the users, and all labels of the index."""
-    for kind in (LOG, DAY):
-        folder = tmp_path / type(kind).__name__
-        index = Index().with_log("7f", {}, {})
-        pieces = index.piece_names(2)
-        other = replace(
-            kind,
-            user_labels=Labels.of(sorted(f"{user} II" for user in kind.user_labels)),
-        )
-        for piece, data in zip(pieces, (kind, other), strict=True):
-            assert not has_piece(folder, piece)
-            write_piece(folder, piece, data)
-            assert has_piece(folder, piece)
-        save_index(
-            folder,
-            replace(
-                index,
-                keeps_events=isinstance(kind, Events),
-                pieces=pieces,
-                context_labels=kind.context_labels,
-                action_labels=kind.action_labels,
-                n_events=4,
-            ),
-        )
-        found, _ = load_tallies(folder) or (None, None)
-        assert isinstance(found, type(kind))
-        assert sorted(found.user_labels) == ["ann", "ann II", "bob", "bob II"]
-        assert found.action_labels == kind.action_labels
-        (folder / f"users-{pieces[1]}.parquet").unlink()
-        assert not has_piece(folder, pieces[1])
 
 
 def test_a_folder_that_another_run_changed_is_not_overwritten(tmp_path: Path) -> None:
-    add_log(tmp_path, None, DAY, {}, {})
+    add_log(tmp_path, None, DAY, {})
     before = (tmp_path / "tallies.json").read_bytes()
-    assert refusal(add_log, tmp_path, None, tally_events(WEIGHTED), {}, {}) == (
+    assert refusal(add_log, tmp_path, None, tally_events(WEIGHTED), {}) == (
         f"another run changed the tallies in {tmp_path} meanwhile, and nothing was written; run "
         "this again."
     )
@@ -225,10 +161,11 @@ def test_a_folder_that_another_run_changed_is_not_overwritten(tmp_path: Path) ->
 
 
 def test_tallies_of_another_version_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "tallies.json").write_text('{"format": "others", "version": 2}')
+    (tmp_path / "tallies.json").write_text('{"format": "others", "version": 3}')
     assert refusal(load_tallies, tmp_path) == (
-        f"{tmp_path} holds others of version 2, and this program reads unswayed-tallies of "
-        "version 2; make the tallies again."
+        f"{tmp_path} holds others of version 3, and this program reads unswayed-tallies of "
+        "version 3; make the tallies again: learn from the logs of all days, one after the other, "
+        "with `tallies` and a new folder."
     )
 
 
@@ -276,7 +213,7 @@ def test_pieces_with_invalid_indices_are_refused(
     kind: str, columns: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
     """Loops follow them blindly."""
-    add_log(tmp_path, None, DAY, {}, {})
+    add_log(tmp_path, None, DAY, {})
     cells = {"cells": np.array([0, 3], np.int32)} if kind == "entries" else {}
     rewritten(tmp_path, kind, **{**cells, **columns})
     assert refusal(load_tallies, tmp_path) == (

@@ -7,7 +7,7 @@ import pytest
 from tests.events.logs import random_log
 from tests.tallies.test_exact_sums import assert_same_bits, assert_same_log
 from unswayed.errors import InputError
-from unswayed.events import Events, read_events
+from unswayed.events import read_events
 from unswayed.tallies import Tallies, tally_events
 from unswayed.tallies.store import add_log, load_tallies
 
@@ -24,28 +24,12 @@ def test_tallies_come_back_from_disk_as_they_were(
     if with_propensities:
         table = table.append_column("propensity", pa.array(rng.uniform(0.1, 1, size=len(table))))
     before = tallied(table)
-    add_log(tmp_path, None, before, {"source": "monday"}, {"price": (1.5, 2.5)})
-    after, index = load_tallies(tmp_path) or (None, None)
-    assert isinstance(after, Tallies)
-    assert_same_log(before, after)
-    assert_same_bits(before.uniform(), after.uniform())
-    assert index is not None
-    assert index.bins == {"price": (1.5, 2.5)}
-    assert index.logs[0]["source"] == "monday"
-
-
-def test_events_come_back_from_disk_user_by_user(rng: np.random.Generator, tmp_path: Path) -> None:
-    """A folder that keeps events, as a cap on interactions needs it."""
-    table = random_log(rng)
-    table = table.append_column("propensity", pa.array(rng.uniform(0.1, 1, size=len(table))))
-    before = read_events(table).events
-    add_log(tmp_path, None, before, {}, {})
-    after, _ = load_tallies(tmp_path) or (None, None)
-    assert isinstance(after, Events)
-    order = np.argsort(before.users, kind="stable")
-    assert after.user_labels == before.user_labels
-    for name in ("users", "contexts", "actions", "rewards", "propensities"):
-        np.testing.assert_array_equal(getattr(after, name), getattr(before, name)[order])
+    add_log(tmp_path, None, before, {"source": "monday"})
+    stored = load_tallies(tmp_path)
+    assert stored is not None
+    assert_same_log(before, stored.tallies)
+    assert_same_bits(before.uniform(), stored.tallies.uniform())
+    assert stored.logs[0]["source"] == "monday"
 
 
 def test_a_range_of_users_knows_how_many_they_are(rng: np.random.Generator) -> None:
@@ -61,10 +45,10 @@ def test_a_day_added_on_disk_equals_both_days_at_once(
 ) -> None:
     table = random_log(rng, 1_000)
     for day in (table.slice(0, 400), table.slice(400, 300), table.slice(700)):
-        add_log(tmp_path, load_tallies(tmp_path), tallied(day), {}, {})
-    final, _ = load_tallies(tmp_path) or (None, None)
-    assert isinstance(final, Tallies)
-    assert_same_log(tallied(table), final)
+        add_log(tmp_path, load_tallies(tmp_path), tallied(day), {})
+    final = load_tallies(tmp_path)
+    assert final is not None
+    assert_same_log(tallied(table), final.tallies)
     assert len(list(tmp_path.iterdir())) == 3  # old states are swept away
 
 
@@ -72,7 +56,7 @@ def test_an_empty_folder_has_no_tallies_and_a_damaged_one_is_reported(
     rng: np.random.Generator, tmp_path: Path
 ) -> None:
     assert load_tallies(tmp_path) is None
-    add_log(tmp_path, None, tallied(random_log(rng)), {}, {})
+    add_log(tmp_path, None, tallied(random_log(rng)), {})
     next(tmp_path.glob("entries-*")).write_bytes(b"cut")
     with pytest.raises(InputError, match="damaged"):
         load_tallies(tmp_path)

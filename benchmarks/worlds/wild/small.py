@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import binom
 
 from unswayed.arrays import FloatArray, IntArray
-from unswayed.limits import one_sided_adversary, smallest_two_sided_coalition, two_sided_adversaries
+from unswayed.limits import one_sided_adversary, smallest_coalition, two_sided_adversaries
 from unswayed.randomness import generator
 from worlds.wild.building import lies, make_plot
 from worlds.wild.people import make_crowd
@@ -279,6 +279,6 @@ def hidden_gap(alpha: float) -> float:
     low, high = 0.0, 0.9
     for _ in range(40):
         middle = (low + high) / 2
-        needed = smallest_two_sided_coalition(middle, AB_PLAYS, base=0.5 - middle / 2)
+        needed = smallest_coalition(middle, AB_PLAYS, base=0.5 - middle / 2)
         low, high = (middle, high) if needed <= alpha else (low, middle)
     return low

@@ -3,39 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from unswayed.arrays import BoolArray
 from unswayed.audit.by_server import audit_server
 from unswayed.audit.by_users import audit_users
 from unswayed.audit.comparing import (
-    Changes,
-    Difference,
     changes_of,
     difference_of,
     earlier_rows,
     part_of,
 )
 from unswayed.audit.log import AuditedLog
+from unswayed.audit.redteam import parsed_injection, run_red_team, target_code
 from unswayed.audit.regimes import RegimeName, regime_of_log
-from unswayed.audit.results import Audit, Part
+from unswayed.audit.results import Audit
 from unswayed.errors import InputError, option
-from unswayed.events import Columns, Events, OnBadRows, Reading, read_events
+from unswayed.events import Columns, Events, Reading, read_events
 from unswayed.events.known import KnownAccounts, read_known
 from unswayed.events.sources import Source
 from unswayed.learners.explaining import notes_on_bad_rows
 from unswayed.learners.features.shape import in_leaves_of, learn_shape
 from unswayed.learners.from_log import Listener
 from unswayed.learners.learning import check_actions
-from unswayed.learners.methods import DEFAULT_METHOD, known_method
 from unswayed.learners.options import LearnOptions, listed_names
 from unswayed.learners.unknown_fraction import FLOOR, Auto, check_fraction_or_auto
-from unswayed.policy import Policy
 from unswayed.tallies import MIN_PROPENSITY, tally_events
 from unswayed.tallies.log_summary import summarise
 
@@ -43,68 +40,31 @@ STEPS = ("reading", "tallying", "looking for accounts", "comparing")
 """The steps of an audit, in order."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Audited:
-    """An audit, the events it is of, and the policy that was learned on the way, if any.
-
-    ``changes`` and ``difference`` are what is new since a moment, and what differs from a
-    reference; None unless asked for.
-    """
-
-    audit: Audit
-    events: Events
-    policy: Policy | None
-    changes: Changes | None = None
-    difference: Difference | None = None
-
-    @property
-    def verdict(self) -> str:
-        """Attacked, suspected, or nothing found."""
-        return self.audit.verdict
-
-    @property
-    def statement(self) -> str:
-        """The answer in a few sentences."""
-        return self.audit.statement
-
-    def table(self, part: Part = "accounts") -> pa.Table:
-        """Return a part as a table; ``.to_pandas()`` and ``polars.from_arrow`` make data frames."""
-        return self.audit.table(part)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values, with the most suspicious accounts only."""
-        return {
-            **self.audit.to_json(),
-            "changes": None if self.changes is None else self.changes.to_json(),
-            "reference": None if self.difference is None else self.difference.to_json(),
-        }
-
-
 def audit_log(
     source: Source,
     *,
     alpha: float | Auto = "auto",
     regime: RegimeName = "auto",
-    method: str = DEFAULT_METHOD,
     columns: Columns | None = None,
     query: str | None = None,
-    on_bad_rows: OnBadRows | str = "error",
+    on_bad_rows: str = "error",
     min_propensity: float = MIN_PROPENSITY,
-    memory: int | None = None,
     known: str | Path | KnownAccounts | None = None,
     features: Sequence[str] | str = (),
     since: str | None = None,
     reference: Source | None = None,
+    inject: str | None = None,
+    target: object = None,
     on_step: Listener = lambda _: None,
     **names: Any,
-) -> Audited:
+) -> Audit:
     """Audit a log.
 
     Parameters
     ----------
-    source, columns, query, on_bad_rows, memory
+    source, columns, query, on_bad_rows
         As ``read_events`` takes them.
-    alpha, method, min_propensity
+    alpha, min_propensity
         As ``learn_log`` takes them; read where the server chose the actions.
     regime
         Who chose the actions; "auto" reads it off the log.
@@ -117,6 +77,9 @@ def audit_log(
         A date, or a date and time: ``changes`` says what is new since then. The log needs times.
     reference
         A log with the same columns that is believed clean: ``difference`` says what moved.
+    inject, target
+        A coalition of copied accounts to inject that lies about the action ``target``, such as
+        ``push:0.1`` (or nuke, quiet): ``red_team`` says from which share on it is found.
     on_step
         Called with each of ``STEPS`` as it begins.
     names
@@ -124,7 +87,7 @@ def audit_log(
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, pyarrow as pa
     >>> rng = np.random.default_rng(0)
     >>> users, items = np.repeat(np.arange(600), 20), rng.integers(8, size=12_000)
     >>> rewards = rng.random(12_000) < np.where((users < 90) & (items == 7), 0.95, 0.1)
@@ -134,8 +97,7 @@ def audit_log(
     """
     if isinstance(known, str | Path):
         known = read_known(known)
-    stated = check_fraction_or_auto(alpha)
-    method = known_method(method)
+    stated, injection = check_fraction_or_auto(alpha), parsed_injection(inject, target)
     others = ("alpha", "regime", "known", "since", "reference", "columns")
     columns = (columns or Columns(may_lack_context=True)).renamed(names, others=others)
     if features:
@@ -147,7 +109,6 @@ def audit_log(
             columns=columns,
             query=query,
             on_bad_rows=on_bad_rows,
-            memory=memory,
             with_times=True,
         )
 
@@ -156,38 +117,46 @@ def audit_log(
     events, shape = replace(reading.events, times=reading.times), None
     # What cannot be answered is said before any work is done.
     is_earlier = None if since is None else earlier_rows(events, since)
+    if injection is not None:
+        target_code(events, injection)
     clean = None if reference is None else read(reference)
-    options = _Options(stated=stated, method=method, min_propensity=min_propensity, regime=regime)
     on_step("tallying")
     if reading.attributes:
         shaping = LearnOptions(
-            alpha=stated, method=method, min_propensity=min_propensity, features=columns.features
+            alpha=stated, min_propensity=min_propensity, features=columns.features
         )
         shape = learn_shape(events, reading.attributes, shaping)
-        events = shape.in_leaves(events)
-    audit, policy = audit_events(
+        events = in_leaves_of(shape.partition, events, reading.attributes)
+    audit_some = partial(audit_events, stated=stated, min_propensity=min_propensity)
+    audit = audit_some(
         events,
         source=reading.provenance.source,
+        regime=regime,
         known=known,
         notes=notes_on_bad_rows(reading.provenance),
         on_step=on_step,
-        **options,
     )
-    changes, difference = None, None
-    options["regime"] = audit.regime.name
+    who_chose = audit.regime.name
     if since is not None and is_earlier is not None:
         on_step("comparing")
         earlier = part_of(events, is_earlier)
-        before, _ = audit_events(earlier, source="before", known=known, **options)
-        changes = changes_of(before, audit, since)
+        before = audit_some(earlier, source="before", regime=who_chose, known=known)
+        audit = replace(audit, changes=changes_of(before, audit, since))
     if clean is not None:
         on_step("comparing")
         usual, where = replace(clean.events, times=clean.times), clean.provenance.source
         if shape is not None:
             usual = in_leaves_of(shape.partition, usual, clean.attributes)
-        found, _ = audit_events(usual, source=where, **options)
-        difference = difference_of(found, usual, events)
-    return Audited(audit, events, policy, changes, difference)
+        found = audit_some(usual, source=where, regime=who_chose)
+        audit = replace(audit, difference=difference_of(found, usual, events))
+    if injection is not None:
+
+        def audit_injected(attacked: Events, share: float) -> Audit:
+            on_step(f"injecting {share:.0%}")
+            return audit_some(attacked, source="red team", regime=who_chose)
+
+        audit = replace(audit, red_team=run_red_team(events, injection, audit_injected))
+    return audit
 
 
 def audit_events(
@@ -196,13 +165,12 @@ def audit_events(
     source: str | Path,
     stated: float | Auto,
     regime: RegimeName = "auto",
-    method: str = DEFAULT_METHOD,
     min_propensity: float = MIN_PROPENSITY,
     known: KnownAccounts | None = None,
     notes: tuple[str, ...] = (),
     on_step: Listener = lambda _: None,
-) -> tuple[Audit, Policy | None]:
-    """Audit events, and return the policy that was learned on the way, if any."""
+) -> Audit:
+    """Audit events; options are those of ``audit_log``."""
     check_actions(events.n_actions)
     tallied = tally_events(events, min_propensity=min_propensity).in_blocks(len(events))
     tallies = tallied.uniform()
@@ -229,15 +197,14 @@ def audit_events(
         source=str(source),
         events=events,
         tallies=tallies,
-        summary=summary,
         regime=found,
         notes=notes,
     )
     on_step("looking for accounts")
     is_fake, is_cleared = _reviewed(events, known)
     if found.name == "users":
-        return audit_users(log, is_fake, is_cleared), None
-    return audit_server(log, is_fake, is_cleared, stated=stated, method=method)
+        return audit_users(log, is_fake, is_cleared)
+    return audit_server(log, is_fake, is_cleared, stated=stated)
 
 
 def _reviewed(events: Events, known: KnownAccounts | None) -> tuple[BoolArray, BoolArray]:
@@ -252,12 +219,3 @@ def _reviewed(events: Events, known: KnownAccounts | None) -> tuple[BoolArray, B
     if times is None:
         return is_fake, np.asarray(until > -np.inf)
     return is_fake, np.asarray((np.nan_to_num(times, nan=-np.inf) < until) | np.isposinf(until))
-
-
-class _Options(TypedDict):
-    """Options that all audits of a command share."""
-
-    stated: float | Auto
-    method: str
-    min_propensity: float
-    regime: RegimeName

@@ -8,7 +8,7 @@ often.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,16 +16,13 @@ from scipy import stats
 
 from unswayed.arrays import BoolArray, FloatArray
 from unswayed.audit.log import (
-    MOST_CONTEXTS,
     MOST_ITEMS,
     AuditedLog,
+    cell_means,
     flagged_by_mistake,
-    histogram_of,
     mark_reviewed,
     moved_items,
-    named_briefly,
     share_bounds,
-    weighted_cells,
 )
 from unswayed.audit.results import (
     FLAGGED_WHERE_SERVERS_CHOSE,
@@ -37,8 +34,8 @@ from unswayed.audit.results import (
     Interval,
     ItemShift,
     SharedItem,
+    named_briefly,
 )
-from unswayed.errors import InputError, option
 from unswayed.learners.bounded import Reviewed
 from unswayed.learners.bounded.method import Model
 from unswayed.learners.bounded.rewards import SAMPLE_ENTRIES, sampled_users
@@ -46,8 +43,8 @@ from unswayed.learners.design import design_of_log
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.explaining import is_suspected, notes_on_policy, plain_actions
 from unswayed.learners.learning import Learned, learn_policy
+from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.learners.unknown_fraction import Auto, UnknownFraction
-from unswayed.policy import Policy
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, UserTallies, entry_users
 from unswayed.visible import counted, number
@@ -73,27 +70,19 @@ LARGEST_SHARE = 0.5
 """Upper end of every interval of the share: a colluding majority cannot be detected."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Agreement:
+class Agreement(NamedTuple):
     """Suspicion of every account.
 
-    Attributes
-    ----------
-    evidence
-        Shape (n_users,); the largest log-odds of membership in a coalition, at least 0.
-    p_values
-        Shape (n_users,); share of accounts of the null that show as much, adjusted for the number
-        of accounts (Benjamini and Hochberg): of those below a level at most that share is chance.
-    nulls
-        Evidence of such accounts, sorted.
-    by_coalition
-        Shape (n_coalitions, n_users); evidence for each, in the order of the lies.
+    ``evidence``, shape (n_users,), is the largest log-odds of membership in a coalition, at least
+    0; ``by_coalition``, shape (n_coalitions, n_users), that for each, in the order of the lies.
+    ``p_values``, shape (n_users,), are shares of accounts of the null that show as much, adjusted
+    for the number of accounts (Benjamini and Hochberg): of those below a level at most that share
+    is chance.
     """
 
     evidence: FloatArray
-    p_values: FloatArray
-    nulls: FloatArray
     by_coalition: FloatArray
+    p_values: FloatArray
 
 
 def find_agreement(
@@ -106,20 +95,17 @@ def find_agreement(
     model: Model = estimates.model
     by_coalition = np.concatenate(tallies.blocks.map_blocks(_evidence, model), axis=1)
     evidence = by_coalition.max(axis=0, initial=0.0)
+    if not model.coalitions:
+        return Agreement(evidence, by_coalition, np.ones(len(evidence)))
     sample, chosen = sampled_users(tallies, rng, SAMPLE_ENTRIES)
-    is_donor = estimates.user_weights[chosen] >= 0.5
-    n_deals = -(-LEAST_NULLS // max(sample.n_users, 1)) if model.coalitions else 1
+    is_donor = estimates.user_weights[chosen] >= ACCUSED
+    n_deals = -(-LEAST_NULLS // max(sample.n_users, 1))
     nulls = np.sort(
         np.concatenate([model.evidence(_dealt(sample, is_donor, rng)) for _ in range(n_deals)])
     )
     above = len(nulls) - np.searchsorted(nulls, evidence, side="left")
     chances = (above.astype(np.float64) + 1.0) / (len(nulls) + 1.0)
-    return Agreement(
-        evidence=evidence,
-        p_values=stats.false_discovery_control(chances),
-        nulls=nulls,
-        by_coalition=by_coalition,
-    )
+    return Agreement(evidence, by_coalition, stats.false_discovery_control(chances))
 
 
 def _evidence(tallies: Tallies, model: Model) -> FloatArray:
@@ -171,8 +157,8 @@ class _Lie(NamedTuple):
 
 
 def audit_server(
-    log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray, *, stated: float | Auto, method: str
-) -> tuple[Audit, Policy]:
+    log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray, *, stated: float | Auto
+) -> Audit:
     """Audit a log by what the learner takes out, and by agreement in rewards."""
     events, tallies = log.events, log.tallies
     # What an honest account did after its review can still flag it.
@@ -181,33 +167,24 @@ def audit_server(
         tallies,
         design_of_log(tallies, "auto"),
         alpha=stated,
-        method=method,
+        method=DEFAULT_METHOD,
         reviewed=Reviewed(is_fake, is_honest) if (is_fake | is_honest).any() else None,
     )
     policy, weights = learned.policy, learned.estimates.user_weights
-    if learned.estimates.model is None:
-        raise InputError(
-            "an audit reads which accounts the learner takes out, and this method takes out none; "
-            f"use {option('--method', 'bounded')}."
-        )
     agreement = find_agreement(tallies, learned.estimates, rng=generator(0, "audit"))
     lies = _lies(log, learned, agreement)
     groups, reasons = _in_words(lies, weights, agreement, is_fake)
     mark_reviewed(reasons, is_fake, events.users[is_cleared].astype(np.int64))
     accounts = log.accounts(weights, agreement.evidence, groups, reasons, agreement.p_values)
+    means = np.where(policy.is_learned[:, None], policy.mean_rewards, np.nan)
     changed = log.changed_decisions(
-        plain_actions(tallies),
-        policy.actions,
-        policy.mean_rewards,
-        policy.context_probabilities,
-        policy.is_learned,
+        plain_actions(tallies), policy.actions, means, policy.context_probabilities
     )
     shifts, share = log.item_shifts(weights), _share(learned, lies, events.n_users)
-    audit = log.audit(
+    return log.audit(
         accounts,
         shifts,
         changed,
-        policy.context_probabilities,
         alpha=policy.alpha,
         is_attacked=any(lie.is_flagged for lie in lies),
         is_suspected=any(not lie.is_flagged for lie in lies),
@@ -216,19 +193,13 @@ def audit_server(
         groups=tuple(_cards(log, lies, accounts)),
         rates=ErrorRates(
             threshold="a weight below one half",
-            nominal=float(weights[accounts.is_flagged].sum() / max(float(weights.sum()), 1.0)),
             realised=FLAGGED_WHERE_SERVERS_CHOSE,
             measured_on="attacked logs with known colluders (python benchmarks/audit.py --part "
             "validation --every 1 --kinds production)",
         ),
-        histogram=histogram_of(
-            "log-odds of membership in a coalition", agreement.evidence, agreement.nulls, None
-        ),
         limits=_limits(learned),
-        withstands=_withstands(policy),
         notes=(*log.notes, *notes_on_policy(policy, policy.source)),
     )
-    return audit, policy
 
 
 def _share(learned: Learned, lies: list[_Lie], n_users: int) -> Interval:
@@ -335,15 +306,17 @@ def _cards(log: AuditedLog, lies: list[_Lie], accounts: Accounts) -> list[GroupC
             plays = lie.plays[members]
             mean = float((plays * lie.means[members]).sum() / max(float(plays.sum()), 1.0))
         cards.append(
-            log.card(
-                name,
-                members,
-                accounts,
+            GroupCard(
+                id=accounts.group_ids[name],
+                name=name,
+                accounts=int(members.sum()),
                 statement=_card_statement(int(members.sum()), lie, mean),
                 measure="mean reward of the items",
                 seen=mean,
                 expected=float("nan") if lie is None else lie.usual,
                 items=_shared_items(log, members),
+                examples=accounts.examples(members),
+                timeline=log.timeline(members),
             )
         )
     return sorted(cards, key=lambda card: -card.accounts)
@@ -364,39 +337,23 @@ def _card_statement(n_accounts: int, lie: _Lie | None, mean: float) -> str:
 
 def _shared_items(log: AuditedLog, members: BoolArray) -> tuple[SharedItem, ...]:
     """Return the items on which members and others differ most."""
-    theirs, their_sums, _ = weighted_cells(log.tallies, members.astype(np.float64))
-    others, other_sums, _ = weighted_cells(log.tallies, (~members).astype(np.float64))
-    seen = (theirs > 0) & (others > 0)
-    difference = np.where(
-        seen, their_sums / np.maximum(theirs, 1.0) - other_sums / np.maximum(others, 1.0), 0.0
+    theirs, their_means = cell_means(log.tallies, members.astype(np.float64))
+    others, other_means = cell_means(log.tallies, (~members).astype(np.float64))
+    pull = np.abs(np.nansum((their_means - other_means) * theirs, axis=0))
+    their_mean, other_mean = (
+        np.nansum(plays * means, axis=0) / np.maximum(plays.sum(axis=0), 1.0)
+        for plays, means in ((theirs, their_means), (others, other_means))
     )
-    pull = (difference * theirs).sum(axis=0)
-    n_theirs, n_others = theirs.sum(axis=0), others.sum(axis=0)
-    order = np.argsort(-np.abs(pull), kind="stable")[:MOST_ITEMS]
-    labels = log.events.action_labels
     return tuple(
         SharedItem(
-            action=labels[a],
+            action=log.events.action_labels[a],
             members=int(members.sum()),
-            members_mean=float(their_sums[:, a].sum() / max(n_theirs[a], 1.0)),
-            others_mean=float(other_sums[:, a].sum() / max(n_others[a], 1.0)),
+            members_mean=float(their_mean[a]),
+            others_mean=float(other_mean[a]),
         )
-        for a in order.tolist()
-        if n_theirs[a] > 0
+        for a in np.argsort(-pull, kind="stable")[:MOST_ITEMS].tolist()
+        if theirs[:, a].any()
     )
-
-
-def _withstands(policy: Policy) -> dict[str, float]:
-    """Return for each context the certified share of accounts that its decision withstands."""
-    flips = policy.flip_fraction
-    if flips is None:
-        return {}
-    order = np.argsort(-policy.context_probabilities, kind="stable")[:MOST_CONTEXTS]
-    return {
-        str(policy.context_labels[s]): float(flips[s])
-        for s in order.tolist()
-        if np.isfinite(flips[s])
-    }
 
 
 def _statement(

@@ -1,9 +1,8 @@
 """Coordinated accounts where users chose: evidence of every kind, who is flagged, in which groups.
 
 Evidence is added in nats, each with a null of its own: lockstep with others, a share in the targets
-of accounts with the same habits, extreme ratings, and likeness to the most suspicious accounts.
-Only what takes several accounts flags one: lockstep, or a clear target. Nobody is flagged for
-habits of their own.
+of accounts with the same habits, and extreme ratings. Only what takes several accounts flags one:
+lockstep, or a clear target. Nobody is flagged for habits of their own.
 
 *Habits* are how each account rates and chooses, in deviations from the bulk of the log. The null of
 a habit is its mean over the bulk of the accounts (which may depend on how much they rate), and a
@@ -68,11 +67,9 @@ MOST = 5.0
 BINS = 12
 """Ours: number of activity bins for the robust line."""
 
-RIDGE, ROUNDS = 0.1, 2
-SURE, DOUBTFUL, LEAST_ALIKE = 5.0, 0.3, 5
-"""Ours: suspicion in nats from which an account counts in full, the share of it below which it does
-not count, and how many have to. Chosen, as all constants here, on the part development of
-``benchmarks/audit.py``."""
+RIDGE = 0.1
+"""Ours: share of the unit matrix in correlations of habits. Chosen, as all constants here, on the
+part development of ``benchmarks/audit.py``."""
 
 LEAST_GIVERS = 5
 """Ours: ratings of fewer accounts are not looked at."""
@@ -94,8 +91,8 @@ FLOOR = 3.0
 LOCKSTEP_SAY = 0.5
 """Ours: weight of a lockstep deviation, in nats."""
 
-USUAL_LOCKSTEP, USUAL_EXTREMES = 2.0, 1.0
-"""Ours: thresholds below which lockstep and extreme ratings are ignored."""
+USUAL_EXTREMES = 0.5
+"""Ours: deviation of extreme ratings from which they are evidence."""
 
 MEMBER = 2.0
 """Ours: nats beyond ``FLOOR`` from which a giver of a clear target is flagged."""
@@ -103,11 +100,8 @@ MEMBER = 2.0
 SUSPECT_WEIGHT = 0.05
 """Ours: weight of a flagged account in item means."""
 
-LEAST_MEMBERS, MOST_SHARED = 2, 20
-"""Ours: minimum size of a group, and number of items that describe it."""
-
-LEAST_SHIFT = 1.0
-"""Ours: deviation of a group's mean habit from which it is reported."""
+LEAST_MEMBERS = 2
+"""Ours: minimum size of a group."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -274,40 +268,6 @@ def _between(deviations: FloatArray, noise: FloatArray) -> float:
     return high + 1e-12
 
 
-def _resemblance(
-    profiles: Profiles, activity: IntArray, suspicion: FloatArray, is_known: BoolArray | None = None
-) -> FloatArray:
-    """Return log-likelihood ratios of being like the most suspicious accounts, at least zero.
-
-    Habits that the suspicious share get weight, and others none: a linear discriminant, whose two
-    classes are found by suspicion from other evidence, in nats, in two rounds. ``is_known`` are
-    accounts that are confirmed to be fakes.
-    """
-    busy = np.log1p(activity.astype(np.float64))
-    busy = (busy - np.median(busy)) / max(_robust_scale(busy), 0.3)
-    habits = np.clip(np.column_stack([profiles.values, busy]), -4.0, 4.0)
-    habits -= np.median(habits, axis=0)
-    covariance = np.atleast_2d(np.cov(habits.T))
-    ridge = RIDGE * np.trace(covariance) / len(covariance)
-    inverse = np.linalg.inv((1.0 - RIDGE) * covariance + (ridge + 1e-9) * np.eye(len(covariance)))
-    found = np.zeros(len(suspicion))
-    for _ in range(ROUNDS):
-        weights = np.clip((suspicion + found) / SURE, 0.0, 1.0)
-        weights[weights < DOUBTFUL] = 0.0
-        if is_known is not None:
-            weights[is_known] = 1.0
-        n = float(weights.sum())
-        if n < LEAST_ALIKE:
-            return found
-        shift = weights @ habits / n
-        distance = float(shift @ inverse @ shift)
-        # The shift of n accounts drawn at random has this expected distance.
-        shift *= max(0.0, 1.0 - len(shift) / max(n * distance, 1e-9))
-        ratios = (habits - shift / 2.0) @ (inverse @ shift)
-        found = np.clip(ratios, 0.0, MOST)
-    return found
-
-
 def _find_targets(ratings: Ratings, profiles: Profiles) -> tuple[BoolArray, FloatArray]:
     """Compare the givers of every rating with those of others.
 
@@ -379,42 +339,21 @@ def _running(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Group:
-    """Accounts that belong together: by lockstep, or by a target.
-
-    ``items`` are what most members rated, and ``item_members`` how many of them. ``seen`` and
-    ``expected`` are mean numbers of ratings that a strong pair shares, and that are explained;
-    ``close`` is the share of these within the window of time. They are NaN if not known.
-    """
-
-    members: IntArray
-    items: IntArray
-    item_members: IntArray
-    seen: float
-    expected: float
-    close: float
-    habits: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Coordination:
     """What was found; arrays have shape (n_users,).
 
-    ``scores`` are evidence in nats: ``deviations`` of lockstep, that of the strongest of
-    ``targets``, and that of ``habits``. ``weights`` are what accounts should count, ``groups`` are
-    of flagged accounts, the largest first, and ``group_of`` is −1 for none. ``window`` is what
-    counts as close in time; None if times are not known.
+    ``scores`` are evidence in nats: that of lockstep, of the strongest of ``targets``, and of
+    extreme ratings. ``weights`` are what accounts should count. ``groups`` are members of each
+    group, the largest first, and ``group_of`` is −1 for none.
     """
 
     scores: FloatArray
-    deviations: FloatArray
     targets: FloatArray
-    habits: FloatArray
     is_flagged: BoolArray
     weights: FloatArray
-    groups: tuple[Group, ...]
+    groups: tuple[IntArray, ...]
     group_of: IntArray
-    window: float | None
+    lockstep: Lockstep
     profiles: Profiles
 
 
@@ -426,96 +365,30 @@ def find_coordination(ratings: Ratings, is_fake: BoolArray | None = None) -> Coo
     target = np.zeros(ratings.n_users)
     np.maximum.at(target, ratings.users, evidence)
     extreme = np.maximum(profiles.column("extreme") - USUAL_EXTREMES, 0.0)
-    loud = np.maximum(lockstep.scores - USUAL_LOCKSTEP, 0.0) + target + extreme
-    habits = extreme + _resemblance(profiles, ratings.activity, loud, is_fake)
     is_member = is_clear[ratings.keys] & (evidence >= FLOOR + MEMBER)
     is_flagged = lockstep.is_flagged.copy()
     is_flagged[ratings.users[is_member]] = True
     if is_fake is not None:
         is_flagged |= is_fake
-    groups, group_of = _groups(ratings, is_flagged, lockstep, is_member, profiles)
-    return Coordination(
-        scores=LOCKSTEP_SAY * np.maximum(lockstep.scores, 0.0) + target + habits,
-        deviations=lockstep.deviations,
-        targets=target,
-        habits=habits,
-        is_flagged=is_flagged,
-        weights=np.where(is_flagged, SUSPECT_WEIGHT, 1.0),
-        groups=groups,
-        group_of=group_of,
-        window=lockstep.window,
-        profiles=profiles,
-    )
-
-
-def _groups(
-    ratings: Ratings,
-    is_flagged: BoolArray,
-    lockstep: Lockstep,
-    is_member: BoolArray,
-    profiles: Profiles,
-) -> tuple[tuple[Group, ...], IntArray]:
-    """Return the groups, the largest first, and the group of each account, −1 for none.
-
-    Strong pairs belong together, and so do the members of a target.
-    """
+    # Strong pairs belong together, and so do the members of a target.
     n_users = ratings.n_users
     of_target = np.stack([ratings.users[is_member], n_users + ratings.keys[is_member]], axis=1)
     links = np.concatenate([lockstep.pairs[:, :2], of_target])
     component = connected(links, n_users + len(ratings.said_by))[:n_users]
-    flagged = np.flatnonzero(is_flagged)
-    names, sizes = np.unique(component[flagged], return_counts=True)
-    order = np.argsort(-sizes, kind="stable")
-    order = order[sizes[order] >= LEAST_MEMBERS]
-    rank = np.full(int(component.max(initial=0)) + 1, -1, dtype=np.int64)
-    rank[names[order]] = np.arange(len(order))
+    component[~is_flagged] = -1
+    names, sizes = np.unique(component[is_flagged], return_counts=True)
+    names = names[np.argsort(-sizes, kind="stable")][: int((sizes >= LEAST_MEMBERS).sum())]
+    groups = tuple(np.flatnonzero(component == name) for name in names.tolist())
     group_of = np.full(n_users, -1, dtype=np.int64)
-    group_of[flagged] = rank[component[flagged]]
-    # Accounts and pairs by group, each sorted once.
-    in_group = flagged[group_of[flagged] >= 0]
-    members = _split(in_group, group_of[in_group], len(order))
-    rows = np.arange(len(lockstep.pairs))
-    pairs = _split(rows, group_of[lockstep.pairs[:, 0]], len(order))
-    groups = [
-        _group(
-            ratings,
-            who,
-            lockstep.pairs[some],
-            lockstep.expected[some],
-            tuple(profiles.words(profiles.values[who].mean(axis=0), LEAST_SHIFT)),
-        )
-        for who, some in zip(members, pairs, strict=True)
-    ]
-    return tuple(groups), group_of
-
-
-def _split(values: IntArray, numbers: IntArray, n: int) -> list[IntArray]:
-    """Return the values of each number from 0 to n − 1."""
-    order = np.argsort(numbers, kind="stable")
-    ends = np.searchsorted(numbers[order], np.arange(n + 1))
-    return [values[order[ends[k] : ends[k + 1]]] for k in range(n)]
-
-
-def _group(
-    ratings: Ratings,
-    members: IntArray,
-    pairs: IntArray,
-    expected: FloatArray,
-    habits: tuple[str, ...],
-) -> Group:
-    entries = np.concatenate(
-        [np.arange(ratings.indptr[u], ratings.indptr[u + 1]) for u in members.tolist()]
-    )
-    items, counts = np.unique(ratings.items[entries], return_counts=True)
-    most = np.argsort(-counts, kind="stable")[:MOST_SHARED]
-    shared = float(pairs[:, 2].sum())
-    is_timed = ratings.span > 0.0 and shared > 0.0
-    return Group(
-        members=members,
-        items=items[most],
-        item_members=counts[most],
-        seen=float(pairs[:, 2].mean()) if len(pairs) else float("nan"),
-        expected=float(expected.mean()) if len(pairs) else float("nan"),
-        close=float(pairs[:, 3].sum()) / shared if is_timed else float("nan"),
-        habits=habits,
+    for number, members in enumerate(groups):
+        group_of[members] = number
+    return Coordination(
+        scores=LOCKSTEP_SAY * np.maximum(lockstep.scores, 0.0) + target + extreme,
+        targets=target,
+        is_flagged=is_flagged,
+        weights=np.where(is_flagged, SUSPECT_WEIGHT, 1.0),
+        groups=groups,
+        group_of=group_of,
+        lockstep=lockstep,
+        profiles=profiles,
     )

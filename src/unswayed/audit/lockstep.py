@@ -40,15 +40,12 @@ MOST_EVIDENCE = 600.0
 WINDOW = 1.0 / 200.0
 """Ours: ratings within this share of the log's span are close in time."""
 
-THRESHOLDS = (0.75, 1.0, 1.25)
-"""Ours, in units of log(number of accounts): beyond these evidence of a pair counts. Low ones see
-large and lazy groups, high ones see small ones; the scores of all are averaged."""
+THRESHOLDS = (0.75, 1.0)
+"""Ours, in units of log(number of accounts): evidence of a pair counts beyond the first as an
+account's own, and beyond the second in its suspicion."""
 
 PAIRS_PER_ENTRY, LEAST_PAIRS = 60, 20_000_000
 """Ours: maximum number of pairs; the most common ratings are left out beyond it."""
-
-JUDGED_BY = 1
-"""Ours: index of the threshold used for flagging."""
 
 ROUNDS = 2
 """Ours: number of propagation rounds."""
@@ -97,9 +94,6 @@ MOST_PAIRS = 2_000_000
 
 OWN_SAY = 0.5
 """Ours: what an account's own deviation adds to those of what comes from others."""
-
-TIE_BREAK = 1e-3
-"""Ours: weight of the weakest evidence, which breaks ties."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,81 +276,50 @@ def _count_shared(
 
 
 @compiled
-def _expected(rated: _Rated, u: int, v: int) -> float:
-    total = 0.0
-    for c in range(rated.overlap.size):
-        total += rated.overlap[c] * rated.stars[u, c] * rated.stars[v, c]
-    return total
+def _pairs(
+    rated: _Rated, thresholds: FloatArray, is_chosen: BoolArray, most: int
+) -> tuple[FloatArray, IntArray, FloatArray]:
+    """Return Σ over partners of evidence beyond each threshold; shape (n_users, n_thresholds).
 
-
-@compiled
-def _evidence(rated: _Rated, k: int, c: int, expected: float) -> float:
-    evidence = _poisson_tail(k, expected)
-    if rated.times.size > 0:
-        evidence += _binomial_tail(c, k, rated.q)
-    return evidence
-
-
-@compiled
-def _pair_evidence(rated: _Rated, thresholds: FloatArray) -> FloatArray:
-    """Return Σ over partners of evidence beyond each threshold; shape (n_users, n_thresholds)."""
-    n_users = rated.indptr.size - 1
-    found = np.zeros((n_users, thresholds.size))
-    shared, close = np.zeros(n_users, np.int64), np.zeros(n_users, np.int64)
-    partners = np.empty(n_users, np.int64)
-    for u in range(n_users):
-        for i in range(_count_shared(rated, u, shared, close, partners)):
-            v = partners[i]
-            evidence = _evidence(rated, shared[v], close[v], _expected(rated, u, v))
-            for f in range(thresholds.size):
-                if evidence > thresholds[f]:
-                    found[u, f] += evidence - thresholds[f]
-            shared[v] = 0
-            close[v] = 0
-    return found
-
-
-@compiled
-def _strong_pairs(
-    rated: _Rated, threshold: float, is_chosen: BoolArray, most: int
-) -> tuple[IntArray, FloatArray]:
-    """Return pairs u < v of chosen accounts with evidence beyond a threshold, at most so many.
-
-    Columns are u, v, shared keys and those close in time; and their expected number.
+    And at most so many pairs u < v of chosen accounts with evidence beyond the first threshold:
+    columns are u, v, shared keys and those close in time; and their expected number.
     """
     n_users = rated.indptr.size - 1
+    found = np.zeros((n_users, thresholds.size))
     pairs, expectations = np.empty((most, 4), np.int64), np.empty(most)
     n = 0
     shared, close = np.zeros(n_users, np.int64), np.zeros(n_users, np.int64)
     partners = np.empty(n_users, np.int64)
     for u in range(n_users):
-        if not is_chosen[u]:
-            continue
         for i in range(_count_shared(rated, u, shared, close, partners)):
             v = partners[i]
-            expected = _expected(rated, u, v)
-            is_new = u < v and is_chosen[v] and n < most
-            if is_new and _evidence(rated, shared[v], close[v], expected) > threshold:
+            expected = 0.0
+            for c in range(rated.overlap.size):
+                expected += rated.overlap[c] * rated.stars[u, c] * rated.stars[v, c]
+            evidence = _poisson_tail(shared[v], expected)
+            if rated.times.size > 0:
+                evidence += _binomial_tail(close[v], shared[v], rated.q)
+            for f in range(thresholds.size):
+                found[u, f] += max(evidence - thresholds[f], 0.0)
+            if evidence > thresholds[0] and u < v and is_chosen[u] and is_chosen[v] and n < most:
                 pairs[n, 0], pairs[n, 1], pairs[n, 2], pairs[n, 3] = u, v, shared[v], close[v]
                 expectations[n] = expected
                 n += 1
             shared[v] = 0
             close[v] = 0
-    return pairs[:n], expectations[:n]
+    return found, pairs[:n], expectations[:n]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lockstep:
     """What was found; arrays over accounts have shape (n_users,).
 
-    ``deviations`` are distances from the middle of the log in its own unit. ``pairs`` are strong
-    pairs of flagged accounts, a row each: accounts, shared ratings, and those close in time;
-    ``expected`` how many shared ones are explained. ``window`` is what counts as close in time;
-    None if times are not known.
+    ``pairs`` are strong pairs of flagged accounts, a row each: accounts, shared ratings, and those
+    close in time; ``expected`` how many shared ones are explained. ``window`` is what counts as
+    close in time; None if times are not known.
     """
 
     scores: FloatArray
-    deviations: FloatArray
     is_flagged: BoolArray
     pairs: IntArray
     expected: FloatArray
@@ -371,28 +334,22 @@ def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockste
     times, window, q = _closeness(ratings)
     is_kept = _kept_keys(ratings)
     starts, order = ratings.by_key
-
-    def judged(stars: FloatArray, overlap: FloatArray) -> tuple[_Rated, _Judged]:
-        by_account = (ratings.indptr, ratings.keys, times, ratings.users)
-        rated = _Rated(*by_account, starts, order, is_kept, stars, overlap, window, q)
-        return rated, _judged(ratings, rated, is_fake)
-
     stars, overlap = _chances(ratings, is_kept)
     shares = ratings.said_by[is_kept] / max(len(ratings.keys), 1)
-    rated, found = judged(stars.sum(axis=1, keepdims=True), np.array([(shares**2).sum()]))
-    is_flagged, deviations = found.is_flagged, found.deviations
+    by_account = (ratings.indptr, ratings.keys, times, ratings.users, starts, order, is_kept)
+    everybody = stars.sum(axis=1, keepdims=True), np.array([(shares**2).sum()])
+    rated = _Rated(*by_account, *everybody, window, q)
+    scores, is_flagged = _judged(ratings, rated, is_fake)
     if is_flagged.any() and ratings.n_classes > 1:
         # Generous accounts agree with generous ones: only what is left beyond that is flagged.
-        rated, conditional = judged(stars, overlap)
-        is_flagged = is_flagged & conditional.is_flagged
-        deviations = np.minimum(deviations, conditional.deviations)
-    pairs, expected = _strong_pairs(rated, _units(ratings)[1], is_flagged, MOST_PAIRS)
+        rated = rated._replace(stars=stars, overlap=overlap)
+        is_flagged = is_flagged & _judged(ratings, rated, is_fake)[1]
+    _, pairs, expected = _pairs(rated, _units(ratings), is_flagged, MOST_PAIRS)
     if ratings.n_classes > 1:
         is_flagged = _alike(ratings, is_flagged, pairs)
     is_left = is_flagged[pairs[:, 0]] & is_flagged[pairs[:, 1]]
     return Lockstep(
-        scores=found.scores,
-        deviations=deviations,
+        scores=scores,
         is_flagged=is_flagged,
         pairs=pairs[is_left],
         expected=expected[is_left],
@@ -400,33 +357,26 @@ def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockste
     )
 
 
-class _Judged(NamedTuple):
-    scores: FloatArray
-    deviations: FloatArray
-    is_flagged: BoolArray
-
-
 def _units(ratings: Ratings) -> FloatArray:
     """Return the thresholds of a pair's evidence, in nats."""
-    units: FloatArray = np.array([0.0, *THRESHOLDS]) * np.log(max(ratings.n_users, 2))
+    units: FloatArray = np.array(THRESHOLDS) * np.log(max(ratings.n_users, 2))
     return units
 
 
-def _judged(ratings: Ratings, rated: _Rated, is_fake: BoolArray | None) -> _Judged:
-    evidence = _pair_evidence(rated, _units(ratings))
+def _judged(
+    ratings: Ratings, rated: _Rated, is_fake: BoolArray | None
+) -> tuple[FloatArray, BoolArray]:
+    """Return scores of accounts, and which are flagged."""
+    units = _units(ratings)
+    evidence = _pairs(rated, units, np.zeros(ratings.n_users, np.bool_), 0)[0]
     if is_fake is not None and is_fake.any():
         evidence[is_fake] = np.maximum(evidence[is_fake], evidence.max(axis=0))
-    weakest, *beyond = np.log1p(evidence).T
-    by_threshold = [_deviations(_spread(own, ratings), LEAST_SCALE) for own in beyond]
-    from_others = by_threshold[JUDGED_BY]
-    own = _own_deviations(beyond[JUDGED_BY])
-    ties = weakest + np.log1p(ratings.activity) / 10.0
+    suspicion = np.log1p(evidence[:, 1])
+    from_others = _deviations(_spread(suspicion, ratings), LEAST_SCALE)
+    own = _own_deviations(suspicion)
     far = 1.0 if ratings.n_classes > 1 else WITHOUT_STARS
-    return _Judged(
-        np.mean(by_threshold, axis=0) + OWN_SAY * own + TIE_BREAK * ties,
-        np.maximum(from_others, own) / far,
-        _flagged(from_others / far, own / far, evidence[:, 1] / np.log(max(ratings.n_users, 2))),
-    )
+    nats = evidence[:, 0] / np.log(max(ratings.n_users, 2))
+    return from_others + OWN_SAY * own, _flagged(from_others / far, own / far, nats)
 
 
 def _kept_keys(ratings: Ratings) -> BoolArray:

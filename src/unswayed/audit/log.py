@@ -17,34 +17,27 @@ from unswayed.audit.results import (
     Audit,
     Case,
     ChangedDecision,
-    ContextShare,
     Deed,
-    GroupCard,
-    Histogram,
     ItemShift,
-    SharedItem,
     Timeline,
+    named_briefly,
     stable_id,
 )
 from unswayed.events import Events
 from unswayed.tallies import Tallies, UserTallies, entry_users
-from unswayed.tallies.log_summary import LogSummary
-from unswayed.visible import percent, shortened
+from unswayed.visible import percent
 
-TIME_STEPS, BARS = 60, 40
-"""Ours: steps of a timeline, and bars of a histogram."""
-
-MOST_LETTERS = 60
-"""Ours: maximum length of a name in a sentence."""
+TIME_STEPS = 60
+"""Ours: steps of a timeline."""
 
 MOST_CASES, MOST_DEEDS = 50, 12
 """Ours: accounts with a page of their own, and cells on it."""
 
-MOST_SHIFTED, MOST_CONTEXTS = 100, 20
-"""Ours: items and contexts that are listed."""
+MOST_SHIFTED = 100
+"""Ours: items that are listed."""
 
-MOST_ITEMS, MOST_EXAMPLES = 10, 5
-"""Ours: items and accounts on the card of a group."""
+MOST_ITEMS = 10
+"""Ours: items on the card of a group."""
 
 CLEAR_SHIFT, RELATIVE = 2.0, 0.1
 """Ours: an item is listed if it was moved by so many standard errors of its mean, and by this share
@@ -61,7 +54,6 @@ class AuditedLog:
     source: str
     events: Events
     tallies: UserTallies
-    summary: LogSummary
     regime: Regime
     notes: tuple[str, ...]
 
@@ -112,14 +104,10 @@ class AuditedLog:
         accounts: Accounts,
         shifts: tuple[ItemShift, ...],
         changed: tuple[ChangedDecision, ...],
-        believed: FloatArray,
         **findings: Any,
     ) -> Audit:
-        """Return the audit; ``believed`` are the shares of contexts after down-weighting."""
+        """Return the audit, with what both regimes report in the same way."""
         events = self.events
-        visits = weighted_cells(self.tallies, np.ones(events.n_users))[0].sum(axis=1)
-        claimed = visits / max(float(visits.sum()), 1.0)
-        order = np.argsort(-np.maximum(np.abs(claimed - believed) * 10.0, claimed), kind="stable")
         return Audit(
             source=self.source,
             n_events=len(events),
@@ -130,75 +118,10 @@ class AuditedLog:
             items=shifts,
             changed=changed,
             cost=float(sum(change.cost * change.share for change in changed)),
-            contexts=tuple(
-                ContextShare(
-                    context=events.context_labels[s],
-                    claimed=float(claimed[s]),
-                    believed=float(believed[s]),
-                )
-                for s in order[:MOST_CONTEXTS].tolist()
-            ),
             accounts=accounts,
             cases=self.cases(accounts),
-            timeline=self.timeline(accounts.is_flagged),
-            exploration=self.exploration(),
             **findings,
         )
-
-    def card(
-        self,
-        name: str,
-        members: BoolArray,
-        accounts: Accounts,
-        *,
-        statement: str,
-        measure: str,
-        seen: float,
-        expected: float,
-        items: tuple[SharedItem, ...],
-        close: float = float("nan"),
-    ) -> GroupCard:
-        """Return the card of a group, with its most suspicious members and when it was active."""
-        codes = np.flatnonzero(members)
-        order = codes[np.argsort(-accounts.scores[codes], kind="stable")]
-        first_seen = last_seen = None
-        if self.events.times is not None:
-            times = self.events.times[members[self.events.users]]
-            times = times[np.isfinite(times)]
-            if len(times):
-                first_seen, last_seen = moment(float(times.min())), moment(float(times.max()))
-        return GroupCard(
-            id=accounts.group_ids[name],
-            name=name,
-            accounts=len(codes),
-            statement=statement,
-            measure=measure,
-            seen=seen,
-            expected=expected,
-            items=items,
-            examples=tuple(accounts.labels[code] for code in order[:MOST_EXAMPLES].tolist()),
-            close=close,
-            first_seen=first_seen,
-            last_seen=last_seen,
-            timeline=self.timeline(members),
-        )
-
-    def exploration(self) -> dict[str, Any]:
-        """Return how well actions were explored."""
-        plays = self.tallies.cell_sums("plays")
-        met = plays[plays.sum(axis=1) > 0]
-        return {
-            "uniform_p_value": self.summary.uniform_p_value,
-            "looks_uniform": self.summary.looks_uniform,
-            "has_propensities": self.summary.is_weighted,
-            "cells": int(plays.size),
-            "cells_never_played": int((met == 0).sum()),
-            "median_plays_per_cell": float(np.median(met)) if met.size else 0.0,
-            "rare_contexts": self.summary.n_rare_contexts,
-            "rare_share": self.summary.rare_share,
-            "median_interactions": self.summary.median_interactions,
-            "most_interactions": self.summary.most_interactions,
-        }
 
     def cases(self, accounts: Accounts) -> tuple[Case, ...]:
         """Return the most suspicious of the flagged accounts, and what each of them did."""
@@ -230,33 +153,28 @@ class AuditedLog:
         self, rows: IntArray, cells: IntArray, plays: IntArray, means: FloatArray
     ) -> tuple[Deed, ...]:
         """Return what was done in the cells that differ most from others, weighed by plays."""
-        events = self.events
-        found = []
+        events, found = self.events, []
         met, starts = np.unique(cells[rows], return_index=True)
         for cell, some in zip(met.tolist(), np.split(rows, starts[1:]), strict=True):
             context, action = divmod(cell, events.n_actions)
-            last = (
-                None
-                if self.events.times is None
-                else float(np.nanmax(self.events.times[some], initial=-1.0))
-            )
-            mean = float(events.rewards[some].mean())
+            times = np.empty(0) if events.times is None else events.times[some]
+            times = times[np.isfinite(times)]
             found.append(
                 Deed(
                     context=events.context_labels[context],
                     action=events.action_labels[action],
                     plays=len(some),
-                    mean=mean,
+                    mean=float(events.rewards[some].mean()),
                     others_mean=float(means[cell]) if plays[cell] else float("nan"),
                     others=int(plays[cell]),
-                    last_seen=None if last is None or last < 0.0 else moment(last),
+                    last_seen=moment(float(times.max())) if len(times) else None,
                 )
             )
         found.sort(key=lambda deed: -deed.plays * abs(np.nan_to_num(deed.mean - deed.others_mean)))
         return tuple(found[:MOST_DEEDS])
 
-    def timeline(self, is_flagged: BoolArray) -> Timeline | None:
-        """Return when flagged accounts and others were active; None without times."""
+    def timeline(self, members: BoolArray) -> Timeline | None:
+        """Return when members and others were active; None without times."""
         times = self.events.times
         if times is None or not (is_known := np.isfinite(times)).any():
             return None
@@ -264,11 +182,11 @@ class AuditedLog:
         if not high > low:
             return None
         edges = np.linspace(low, high, TIME_STEPS + 1)
-        flagged = is_flagged[self.events.users]
+        theirs = members[self.events.users]
         return Timeline(
             starts=tuple(moment(edge) for edge in edges[:-1].tolist()),
-            flagged=tuple(np.histogram(times[is_known & flagged], edges)[0].tolist()),
-            others=tuple(np.histogram(times[is_known & ~flagged], edges)[0].tolist()),
+            members=tuple(np.histogram(times[is_known & theirs], edges)[0].tolist()),
+            others=tuple(np.histogram(times[is_known & ~theirs], edges)[0].tolist()),
         )
 
     def item_shifts(self, weights: FloatArray) -> tuple[ItemShift, ...]:
@@ -279,17 +197,16 @@ class AuditedLog:
         """
         if weights.min(initial=1.0) >= 1.0:
             return ()
-        plays, sums, squares = weighted_cells(self.tallies, np.ones_like(weights))
-        kept, kept_sums, _ = weighted_cells(self.tallies, weights)
-        means = sums / np.maximum(plays, 1e-300)
-        robust = np.where(kept > 1e-9, kept_sums / np.maximum(kept, 1e-300), means)
+        plays, means = cell_means(self.tallies, np.ones_like(weights))
+        squares = weighted_cells(self.tallies, np.ones_like(weights))[2].sum(axis=0)
+        robust = cell_means(self.tallies, weights)[1]
         total = plays.sum(axis=0)
-        naive_mean = (plays * means).sum(axis=0) / np.maximum(total, 1.0)
-        robust_mean = (plays * robust).sum(axis=0) / np.maximum(total, 1.0)
-        variances = squares.sum(axis=0) / np.maximum(total, 1.0) - naive_mean**2
-        errors = np.sqrt(np.maximum(variances, 0.0) / np.maximum(total, 1.0))
+        per_play = plays / np.maximum(total, 1.0)
+        naive_mean = (per_play * np.nan_to_num(means)).sum(axis=0)
+        robust_mean = (per_play * np.nan_to_num(np.where(np.isnan(robust), means, robust))).sum(0)
+        variances = np.maximum(squares / np.maximum(total, 1.0) - naive_mean**2, 0.0)
         shifts = naive_mean - robust_mean
-        is_clear = (np.abs(shifts) > CLEAR_SHIFT * errors) & (total > 0)
+        is_clear = np.abs(shifts) > CLEAR_SHIFT * np.sqrt(variances / np.maximum(total, 1.0))
         is_clear &= np.abs(shifts) >= RELATIVE * np.abs(shifts[is_clear]).max(initial=0.0)
         order = np.argsort(-np.abs(shifts), kind="stable")
         return tuple(
@@ -305,20 +222,16 @@ class AuditedLog:
         )
 
     def changed_decisions(
-        self,
-        naive: IntArray,
-        robust: IntArray,
-        means: FloatArray,
-        probabilities: FloatArray,
-        is_learned: BoolArray,
+        self, naive: IntArray, robust: IntArray, means: FloatArray, shares: FloatArray
     ) -> tuple[ChangedDecision, ...]:
         """Return where plain means choose something else, the dearest first.
 
-        A visit loses the difference of the robust means of both actions; nothing is known of it
-        where the plain choice has none.
+        ``means`` are robust, shape (n_contexts, n_actions), and ``shares`` those of the visits. A
+        visit loses the difference of the means of both actions; nothing is known of it where the
+        plain choice has none.
         """
         changes = []
-        for s in np.flatnonzero((naive != robust) & is_learned).tolist():
+        for s in np.flatnonzero((naive != robust) & np.isfinite(means).any(axis=1)).tolist():
             cost = float(means[s, robust[s]] - means[s, naive[s]])
             changes.append(
                 ChangedDecision(
@@ -326,7 +239,7 @@ class AuditedLog:
                     naive=self.events.action_labels[int(naive[s])],
                     robust=self.events.action_labels[int(robust[s])],
                     cost=max(cost, 0.0) if np.isfinite(cost) else 0.0,
-                    share=float(probabilities[s]),
+                    share=float(shares[s]),
                 )
             )
         return tuple(sorted(changes, key=lambda change: -change.cost * change.share))
@@ -346,6 +259,12 @@ def _sums(tallies: Tallies, weights: FloatArray) -> FloatArray:
     per_play = tallies.plays / tallies.counts
     columns = (tallies.plays, tallies.sums * per_play, tallies.squares * per_play)
     return np.stack([np.bincount(tallies.cells, own * c, tallies.n_cells) for c in columns])
+
+
+def cell_means(tallies: UserTallies, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return plays and mean rewards of cells, NaN without any; shape (S, A) each."""
+    plays, sums, _ = weighted_cells(tallies, weights)
+    return plays, np.where(plays > 1e-9, sums / np.maximum(plays, 1e-300), np.nan)
 
 
 def moved_items(items: Sequence[ItemShift]) -> str:
@@ -381,26 +300,6 @@ def share_bounds(count: int, n_users: int) -> tuple[float, float]:
     return low, float(special.betaincinv(count + 1, n_users - count, CONFIDENCE))
 
 
-def histogram_of(
-    name: str, values: FloatArray, expected: FloatArray, threshold: float | None
-) -> Histogram:
-    """Return shares of values and of a null in common bars; the last ones take all beyond."""
-    joined = np.concatenate([values, expected])
-    low, high = np.quantile(joined, (0.001, 0.999))
-    if threshold is not None:
-        high = max(float(high), threshold * 1.2)
-    if not high > low:
-        high = low + 1.0
-    edges = np.linspace(float(low), float(high), BARS + 1)
-    return Histogram(
-        name=name,
-        edges=tuple(round(edge, 6) for edge in edges.tolist()),
-        seen=_shares(values, edges),
-        expected=_shares(expected, edges),
-        threshold=threshold,
-    )
-
-
 def flagged_by_mistake(rate: float, n_honest: int) -> str:
     """Return how many honest accounts to expect among the flagged ones, as a sentence.
 
@@ -421,25 +320,3 @@ def mark_reviewed(reasons: list[str], is_fake: BoolArray, cleared: IntArray) -> 
         reasons[code] = "; ".join(filter(None, ["a review says fake", reasons[code]]))
     for code in np.unique(cleared).tolist():
         reasons[code] = "; ".join(filter(None, ["a review says honest", reasons[code]]))
-
-
-def named_briefly(names: Sequence[object], most: int = 3) -> str:
-    """Return some names in quotes, and how many more there are.
-
-    >>> named_briefly(["tea", "milk"]), named_briefly([1, 2, 3, 4])
-    ("'tea' and 'milk'", '1, 2, 3 and 1 more')
-    """
-    shown = [
-        repr(shortened(name, MOST_LETTERS) if isinstance(name, str) else name)
-        for name in names[:most]
-    ]
-    more = len(names) - len(shown)
-    if more > 0:
-        return f"{', '.join(shown)} and {more:,} more"
-    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
-
-
-def _shares(values: FloatArray, edges: FloatArray) -> tuple[float, ...]:
-    inside = np.clip(values, edges[0], edges[-1])
-    counts = np.histogram(inside, edges)[0] / max(len(values), 1)
-    return tuple(round(share, 8) for share in counts.tolist())

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from unswayed.arrays import FloatArray, IntArray
-from unswayed.compiled import compiled
 from unswayed.errors import InputError, option
-from unswayed.tallies import Tallies, UserTallies
+from unswayed.tallies import Tallies, UserTallies, entry_users
 from unswayed.tallies.log_summary import UNIFORM_LEVEL, LogSummary
 from unswayed.visible import counted
 
@@ -107,30 +105,9 @@ def _repeats(tallies: UserTallies) -> tuple[float, float]:
 
 def _block_repeats(tallies: Tallies, coincidence: FloatArray) -> tuple[float, float]:
     seen = float((tallies.plays * (tallies.plays - 1.0)).sum()) / 2.0
-    met = _pairs_in_contexts(
-        tallies.indptr, tallies.cells, tallies.plays, tallies.n_actions, coincidence
-    )
-    return seen, met
-
-
-@compiled
-def _pairs_in_contexts(
-    indptr: IntArray,
-    cells: npt.NDArray[np.int32],
-    plays: FloatArray,
-    n_actions: int,
-    coincidence: FloatArray,
-) -> float:
-    """Return Σ over users and contexts of n(n − 1)/2 times the chance that two plays coincide."""
-    total = 0.0
-    for user in range(indptr.size - 1):
-        context, n = -1, 0.0
-        for entry in range(indptr[user], indptr[user + 1]):
-            if cells[entry] // n_actions != context:
-                if context >= 0:
-                    total += n * (n - 1.0) / 2.0 * coincidence[context]
-                context, n = cells[entry] // n_actions, 0.0
-            n += plays[entry]
-        if context >= 0:
-            total += n * (n - 1.0) / 2.0 * coincidence[context]
-    return total
+    contexts = tallies.cells // tallies.n_actions
+    visits = entry_users(tallies.indptr) * tallies.n_contexts + contexts
+    # Entries are sorted by user and cell, so those of one user and context are next to each other.
+    starts = np.flatnonzero(np.diff(visits, prepend=-1))
+    n = np.add.reduceat(tallies.plays, starts)
+    return seen, float((n * (n - 1.0) / 2.0 * coincidence[contexts[starts]]).sum())

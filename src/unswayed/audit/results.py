@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -20,15 +20,22 @@ from unswayed.audit.regimes import Regime
 from unswayed.errors import InputError, option
 from unswayed.events import Label, Labels
 from unswayed.policy.documents import json_number
+from unswayed.visible import shortened
 
 MOST_LISTED = 200
 """Ours: accounts and rows that JSON and report list; ``--users`` and Parquet have all."""
+
+MOST_EXAMPLES = 5
+"""Ours: accounts on the card of a group."""
 
 Part = Literal["accounts", "cases", "items", "decisions", "groups"]
 """Parts of an audit that are tables."""
 
 NESTED = ("items", "examples", "timeline")
 """Fields of a group that are tables themselves."""
+
+MOST_LETTERS = 60
+"""Ours: maximum length of a name in a sentence."""
 
 LEAST_ACCOUNTS, LEAST_SHARE = 20, 0.005
 """Ours: fewer accounts than these, and a smaller share of all, never raise an alarm."""
@@ -77,15 +84,6 @@ class ChangedDecision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContextShare:
-    """A context's share of visits: in the log, and after down-weighting."""
-
-    context: Label
-    claimed: float
-    believed: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SharedItem:
     """An item of a group: how many members met it, and their mean reward beside that of others."""
 
@@ -97,10 +95,10 @@ class SharedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """Events over time, in equal steps: of accounts that count less than half, and of others."""
+    """Events of a group and of all others over time, in equal steps."""
 
     starts: tuple[str, ...]
-    flagged: tuple[int, ...]
+    members: tuple[int, ...]
     others: tuple[int, ...]
 
 
@@ -109,7 +107,6 @@ class GroupCard:
     """Accounts that belong together.
 
     ``seen`` and ``expected`` say of what, in ``measure``: overlap of a pair, or mean reward.
-    ``close`` is the share of shared ratings within a short time; NaN if times are not known.
     """
 
     id: str
@@ -121,9 +118,6 @@ class GroupCard:
     expected: float
     items: tuple[SharedItem, ...]
     examples: tuple[Label, ...]
-    close: float
-    first_seen: str | None
-    last_seen: str | None
     timeline: Timeline | None
 
 
@@ -170,34 +164,42 @@ class Accounts:
     first_seen: FloatArray | None
     last_seen: FloatArray | None
 
-    def table(self, *, only_flagged: bool = False) -> pa.Table:
-        """Return one row per account, the most suspicious first.
+    def table(self, most: int | None = None) -> pa.Table:
+        """Return one row per account, the most suspicious first, at most so many."""
+        return self._table(self.order[:most])
 
-        With ``only_flagged`` these are cases to hand over: with ids that stay the same.
-        """
-        order = self.order
-        if only_flagged:
-            order = order[self.is_flagged[order]]
-        columns = {
-            "user": pa.array(self.labels.values).take(pa.array(order)),
-            "weight": self.weights[order],
-            "score": self.scores[order],
-            "group": pa.array([self.groups[code] for code in order.tolist()], pa.string()),
-            "reason": pa.array([self.reasons[code] for code in order.tolist()], pa.string()),
-            "interactions": self.interactions[order],
-            "p_value": pa.array(self.p_values[order], from_pandas=True),
-        }
-        if not only_flagged:
-            return pa.table(columns)
-        names = [self.labels[code] for code in order.tolist()]
-        ids = [self.group_ids.get(self.groups[code], "") for code in order.tolist()]
-        spans = {
-            name: pa.array((times[order] * 1e3).astype("datetime64[ms]"))
-            for name, times in (("first_seen", self.first_seen), ("last_seen", self.last_seen))
-            if times is not None
-        }
-        keys = {"case": [stable_id("case", name) for name in names], "group_id": ids}
-        return pa.table({**keys, **columns, **spans})
+    def cases(self) -> pa.Table:
+        """Return the flagged accounts, with ids that stay the same and when they were active."""
+        order = self.order[self.is_flagged[self.order]]
+        codes = order.tolist()
+        table = self._table(order)
+        ids = [self.group_ids.get(self.groups[code], "") for code in codes]
+        names = [stable_id("case", self.labels[code]) for code in codes]
+        table = table.add_column(0, "group_id", pa.array(ids, pa.string()))
+        table = table.add_column(0, "case", pa.array(names, pa.string()))
+        for name, times in (("first_seen", self.first_seen), ("last_seen", self.last_seen)):
+            if times is not None:
+                moments = pa.array((times[order] * 1e3).astype("datetime64[ms]"))
+                table = table.append_column(name, moments)
+        return table
+
+    def _table(self, order: IntArray) -> pa.Table:
+        return pa.table(
+            {
+                "user": pa.array(self.labels.values).take(pa.array(order)),
+                "weight": self.weights[order].round(6),
+                "score": self.scores[order].round(6),
+                "group": pa.array([self.groups[code] for code in order.tolist()], pa.string()),
+                "reason": pa.array([self.reasons[code] for code in order.tolist()], pa.string()),
+                "interactions": self.interactions[order],
+                "p_value": pa.array(self.p_values[order], from_pandas=True),
+            }
+        )
+
+    def examples(self, members: BoolArray) -> tuple[Label, ...]:
+        """Return the most suspicious of some accounts."""
+        chosen = self.order[members[self.order]][:MOST_EXAMPLES]
+        return tuple(self.labels[code] for code in chosen.tolist())
 
     @property
     def order(self) -> IntArray:
@@ -219,30 +221,171 @@ def stable_id(kind: str, label: Label) -> str:
     return f"{kind}-{hashlib.sha256(str(label).encode()).hexdigest()[:12]}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Histogram:
-    """Histogram of scores: share of accounts per bin, observed and under the null."""
+@dataclass(frozen=True, slots=True)
+class NewFlag:
+    """An account that is flagged now and was not before, and its group; known if it was there."""
 
-    name: str
-    edges: tuple[float, ...]
-    seen: tuple[float, ...]
-    expected: tuple[float, ...]
-    threshold: float | None
+    user: Label
+    group: str
+    is_known_group: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What an audit finds that the audit of the events before a moment did not.
+
+    ``before`` is the verdict on what was before. ``accounts`` are new flags, the most suspicious
+    first, of which ``n_first_seen`` had no events before. ``cleared`` are accounts that were
+    flagged before and are not any more.
+    """
+
+    since: str
+    before: str
+    accounts: tuple[NewFlag, ...]
+    n_first_seen: int
+    cleared: tuple[Label, ...]
+
+    @property
+    def n_joined(self) -> int:
+        """Number of accounts that joined a known group."""
+        return sum(one.is_known_group for one in self.accounts)
+
+    def statement(self) -> str:
+        """Return it in a sentence or two."""
+        if not self.accounts:
+            return f"Since {self.since} no account is newly flagged (before: {self.before})."
+        return (
+            f"Since {self.since} {len(self.accounts):,} accounts are newly flagged (before: "
+            f"{self.before}): {self.n_joined:,} joined a known group, {self.n_first_seen:,} had no "
+            "events before."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values, with the most suspicious accounts only."""
+        return {
+            "statement": self.statement(),
+            **plain(self),
+            "accounts": plain(self.accounts[:MOST_LISTED]),
+            "newly_flagged": len(self.accounts),
+            "n_joined": self.n_joined,
+            "cleared": list(self.cleared[:MOST_LISTED]),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MovedItem:
+    """An item whose mean differs from the reference; ``z`` is the difference in standard errors."""
+
+    action: Label
+    reference: float
+    now: float
+    z: float
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How a log differs from a reference that is believed clean."""
+
+    source: str
+    verdict: str
+    flagged_share: float
+    items: tuple[MovedItem, ...]
+
+    def statement(self) -> str:
+        """Return it in a sentence or two."""
+        moved = [
+            f"{named_briefly([item.action])} from {item.reference:.3g} to {item.now:.3g}"
+            for item in self.items[:3]
+        ]
+        more = f" and {len(self.items) - 3:,} more" if len(self.items) > 3 else ""
+        means = f"means moved: {', '.join(moved)}{more}" if moved else "no item's mean moved"
+        return (
+            f"Against the reference ({self.verdict}, {self.flagged_share:.2%} of its accounts "
+            f"flagged) {means}."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {"statement": self.statement(), **plain(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InjectedShare:
+    """What an audit says of a log into which a coalition of one share was injected.
+
+    Shifts are of the target's mean against the log as it is; ``detected`` and
+    ``false_positives`` are the shares of members and of other accounts that are flagged.
+    """
+
+    share: float
+    accounts: int
+    attacked: bool
+    verdict: str
+    naive_shift: float
+    robust_shift: float
+    detected: float
+    false_positives: float
+
+
+@dataclass(frozen=True, slots=True)
+class RedTeam:
+    """Coalitions of one kind that were injected into a log, by their share; the first has none."""
+
+    kind: str
+    target: str
+    accounts: int
+    sizes: tuple[InjectedShare, ...]
+
+    @property
+    def found_from(self) -> float | None:
+        """Share from which on every coalition is found; None if the log is attacked without."""
+        found = None
+        for row in reversed(self.sizes):
+            if not row.attacked:
+                return found
+            found = row.share
+        return None
+
+    def statement(self) -> str:
+        """Return in a sentence from which share on the audit finds the attack."""
+        first, *others = self.sizes
+        flagged = [row.detected for row in others if row.accounts]
+        found = [f"{100.0 * row.share:g}%" for row in others if row.attacked]
+        if first.attacked:
+            return (
+                "The audit calls this log attacked without injected accounts, too; of these "
+                f"{min(flagged):.0%} to {max(flagged):.0%} are flagged, of the others "
+                f"{first.false_positives:.0%}."
+            )
+        if self.found_from is not None:
+            return (
+                f"The audit finds this attack from {100.0 * self.found_from:g}% of the accounts on."
+            )
+        if found:
+            return f"The audit finds this attack at {', '.join(found)}, but not at larger shares."
+        return f"The audit finds this attack at no share up to {100.0 * others[-1].share:g}%."
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {"statement": self.statement(), "found_from": self.found_from, **plain(self)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRates:
-    """Share of honest accounts that are flagged: by the null, and on planted data."""
+    """Share of honest accounts that are flagged, as measured on logs with known colluders."""
 
     threshold: str
-    nominal: float
     realised: float
     measured_on: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Audit:
-    """The result of an audit."""
+    """The result of an audit.
+
+    ``changes`` and ``difference`` are what is new since a moment, and what differs from a
+    reference, ``red_team`` what is found of injected coalitions; None unless asked for.
+    """
 
     source: str
     n_events: int
@@ -258,17 +401,18 @@ class Audit:
     items: tuple[ItemShift, ...]
     changed: tuple[ChangedDecision, ...]
     cost: float
-    contexts: tuple[ContextShare, ...]
     accounts: Accounts
     groups: tuple[GroupCard, ...]
     cases: tuple[Case, ...]
     rates: ErrorRates
-    histogram: Histogram
-    timeline: Timeline | None
-    exploration: dict[str, Any]
     limits: tuple[str, ...]
-    withstands: dict[str, float]
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    changes: Changes | None = None
+    difference: Difference | None = None
+    red_team: RedTeam | None = None
+
+    def __repr__(self) -> str:
+        return f"<Audit: {self.verdict}, {self.n_events:,} events>"
 
     @property
     def verdict(self) -> Literal["attacked", "suspected", "nothing found"]:
@@ -302,15 +446,13 @@ class Audit:
                 "groups": self.groups,
                 "cases": self.cases,
                 "error_rates": self.rates,
-                "null": self.histogram,
-                "contexts": self.contexts,
-                "timeline": self.timeline,
-                "exploration": self.exploration,
                 "limits": self.limits,
-                "withstands": self.withstands,
                 "notes": self.notes,
             }
         )
+        found["changes"] = None if self.changes is None else self.changes.to_json()
+        found["reference"] = None if self.difference is None else self.difference.to_json()
+        found["red_team"] = None if self.red_team is None else self.red_team.to_json()
         return found
 
     def table(self, part: Part = "accounts") -> pa.Table:
@@ -318,8 +460,10 @@ class Audit:
 
         ``accounts`` are all of them, ``cases`` the flagged ones with ids that stay the same.
         """
-        if part in ("accounts", "cases"):
-            return self.accounts.table(only_flagged=part == "cases")
+        if part == "accounts":
+            return self.accounts.table()
+        if part == "cases":
+            return self.accounts.cases()
         rows, kind = {
             "items": (self.items, ItemShift),
             "decisions": (self.changed, ChangedDecision),
@@ -330,19 +474,8 @@ class Audit:
 
     def listed_accounts(self) -> list[dict[str, Any]]:
         """Return the most suspicious accounts, one row each."""
-        accounts = self.accounts
-        return [
-            {
-                "user": accounts.labels[code],
-                "weight": round(float(accounts.weights[code]), 6),
-                "score": round(float(accounts.scores[code]), 6),
-                "p_value": json_number(float(accounts.p_values[code])),
-                "group": accounts.groups[code],
-                "reason": accounts.reasons[code],
-                "interactions": int(accounts.interactions[code]),
-            }
-            for code in accounts.order[:MOST_LISTED].tolist()
-        ]
+        rows: list[dict[str, Any]] = self.accounts.table(MOST_LISTED).to_pylist()
+        return rows
 
 
 def plain(value: Any) -> Any:
@@ -354,6 +487,22 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def named_briefly(names: Sequence[object], most: int = 3) -> str:
+    """Return some names in quotes, and how many more there are.
+
+    >>> named_briefly(["tea", "milk"]), named_briefly([1, 2, 3, 4])
+    ("'tea' and 'milk'", '1, 2, 3 and 1 more')
+    """
+    shown = [
+        repr(shortened(name, MOST_LETTERS) if isinstance(name, str) else name)
+        for name in names[:most]
+    ]
+    more = len(names) - len(shown)
+    if more > 0:
+        return f"{', '.join(shown)} and {more:,} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
 
 
 FLAGGED_WHERE_SERVERS_CHOSE = 0.0079

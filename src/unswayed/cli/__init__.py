@@ -7,7 +7,6 @@ from unswayed.cli.interrupts import stop_on_interrupt
 #: Every subcommand `a-b` is the function `a_b` of the module `unswayed.cli.a_b`.
 COMMANDS = (
     "demo",
-    "demo-service",
     "learn",
     "predict",
     "compare",
@@ -15,7 +14,6 @@ COMMANDS = (
     "evaluate",
     "simulate",
     "attacks",
-    "attack-search",
     "limits",
     "plan",
     "reproduce",

@@ -7,21 +7,9 @@ from typing import Annotated
 
 import typer
 
-from unswayed.audit.auditing import STEPS, audit_log
-from unswayed.audit.comparing import parsed_moment
-from unswayed.audit.regimes import parsed_regime
-from unswayed.audit.results import alarm_of, check_limits, plain
 from unswayed.cli.log_options import AlphaOrAuto, Log, LogOptions
-from unswayed.cli.options import Figures, Json, TableFormat, expanded
-from unswayed.errors import InputError
-from unswayed.events.known import read_known
-from unswayed.learners.methods import DEFAULT_METHOD
-from unswayed.learners.unknown_fraction import check_fraction_or_auto
-from unswayed.reports.audits import audit_page, check_cases, print_audit, write_cases, write_data
-from unswayed.reports.page import write_page
-from unswayed.reports.policies import check_table, write_table
-from unswayed.reports.tables import print_json, print_line, steps_bar
-from unswayed.storage import check_writable, check_writable_folder
+from unswayed.cli.options import Json, expanded
+from unswayed.storage import check_writable
 
 #: The exit code when a limit is passed.
 ALARM = 3
@@ -39,25 +27,8 @@ def audit(
         Path | None,
         typer.Option(help="Write all accounts to this table, the most suspicious first."),
     ] = None,
-    table_format: TableFormat = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the report to this HTML file; it needs no network.")
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Write the report's data to this folder, as JSON and Parquet."),
-    ] = None,
-    figures: Figures = None,
-    inject: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND:SHARE",
-            help="Red team: inject a coalition (push, nuke, swap or quiet) with this share of the "
-            "accounts, such as push:0.1, and report detection for shares up to 0.4.",
-        ),
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Action that the injected coalition lies about.")
     ] = None,
     features: Annotated[
         str | None,
@@ -80,6 +51,17 @@ def audit(
             help="A log believed clean, with the same columns: report which items' means moved.",
             metavar="LOG",
         ),
+    ] = None,
+    inject: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND:SHARE",
+            help="Red team: inject a coalition (push, nuke or quiet) of this share of the "
+            "accounts, such as push:0.1, and report from which share on it is found.",
+        ),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Action that the injected coalition lies about.")
     ] = None,
     known: Annotated[
         Path | None,
@@ -112,24 +94,25 @@ def audit(
     json: Json = False,
 ) -> None:
     """Report whether a log was attacked, by which accounts, on which items, and at what cost."""
+    # Here: the help needs none of it, and it takes a second to import.
+    from unswayed.audit.auditing import STEPS, audit_log
+    from unswayed.audit.comparing import parsed_moment
+    from unswayed.audit.regimes import parsed_regime
+    from unswayed.audit.results import alarm_of, check_limits, plain
+    from unswayed.events.known import read_known
+    from unswayed.learners.unknown_fraction import check_fraction_or_auto
+    from unswayed.reports.audits import audit_page, check_cases, print_audit, write_cases
+    from unswayed.reports.page import write_page
+    from unswayed.reports.policies import check_table, write_table
+    from unswayed.reports.tables import print_json, print_line, steps_bar
+
     fraction = check_fraction_or_auto(alpha)
     who_chose = parsed_regime(regime)
-    bad_rows = source.checked_bad_rows()
     check_limits(fail_share, fail_shift)
-    injection = None
-    if inject is not None:
-        from unswayed.audit.redteam import parsed_injection, run_red_team
-
-        injection = parsed_injection(inject, target)
-    elif target is not None:
-        raise InputError("--target requires --inject, such as --inject push:0.1.")
     if out is not None:
         check_writable(out)
-    for folder in (data, figures):
-        if folder is not None:
-            check_writable_folder(folder)
     if users is not None:
-        check_table(users, table_format)
+        check_table(users)
     if cases is not None:
         check_cases(cases)
     reviewed = None if known is None else read_known(known)
@@ -140,49 +123,29 @@ def audit(
             log,
             alpha=fraction,
             regime=who_chose,
-            method=DEFAULT_METHOD,
             columns=source.columns(time=source.time_column, may_lack_context=True),
             query=source.query,
-            on_bad_rows=bad_rows,
+            on_bad_rows=source.on_bad_rows,
             min_propensity=source.min_propensity,
-            memory=source.memory_bytes,
             known=reviewed,
             features=features or (),
             since=since,
             reference=reference,
+            inject=inject,
+            target=target,
             on_step=on_step,
         )
-        red_team = None
-        if injection is not None:
-            red_team = run_red_team(
-                found.events,
-                injection,
-                stated=fraction,
-                regime=found.audit.regime.name,
-                on_size=lambda size: on_step(f"injecting {size:.0%}"),
-            )
-    alarm = alarm_of(found.audit, share=fail_share, shift=fail_shift)
-    report = {
-        **found.to_json(),
-        "alarm": plain(alarm._asdict()),
-        "red_team": None if red_team is None else red_team.to_json(),
-    }
+    alarm = alarm_of(found, share=fail_share, shift=fail_shift)
     if users is not None:
-        write_table(found.table("accounts"), users, table_format)
+        write_table(found.table("accounts"), users)
     if cases is not None:
         write_cases(found.table("cases"), cases)
     if out is not None:
-        write_page(audit_page(found, red_team), out)
-    if data is not None:
-        write_data(found.audit, report, data)
-    if figures is not None:
-        from unswayed.reports.figures import write_audit_figures
-
-        write_audit_figures(found.audit, red_team, figures)
+        write_page(audit_page(found), out)
     if json:
-        print_json(report)
+        print_json({**found.to_json(), "alarm": plain(alarm._asdict())})
     else:
-        print_audit(found, red_team)
+        print_audit(found)
         if out is not None:
             print_line(f"The report is in {out}.")
         for reason in alarm.reasons:

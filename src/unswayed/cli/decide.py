@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from typing import Annotated
+from json import loads
+from typing import Annotated, Any
 
 import typer
 
 from unswayed.cli.options import Address, Json, KeyVariable, asking
+from unswayed.errors import InputError
 from unswayed.reports.tables import print_json, print_line
 
 
 def decide(
     campaign: Annotated[str, typer.Argument(help="Name of the campaign.")],
     user: Annotated[str, typer.Option(help="User to decide for.")],
-    context: Annotated[str, typer.Option(help="Context the user is in.")],
+    context: Annotated[str | None, typer.Option(help="Context the user is in.")] = None,
+    attributes: Annotated[
+        str | None,
+        typer.Option(
+            help="Attributes as JSON, in a campaign with features.", metavar="'{\"age\": 31}'"
+        ),
+    ] = None,
     address: Address = "http://127.0.0.1:8321",
     key_variable: KeyVariable = "UNSWAYED_KEY",
     idempotency_key: Annotated[
@@ -25,10 +33,26 @@ def decide(
     json: Json = False,
 ) -> None:
     """Request a decision from a running service, with the token for its reward."""
+    where = _where(context, attributes)
     with asking(address, campaign, os.environ.get(key_variable)) as client:
-        decision = client.decide(user, context, idempotency_key=idempotency_key)
+        decision = client.decide(user, where, idempotency_key=idempotency_key)
     if json:
         print_json(asdict(decision))
         return
     print_line(f"{decision.action} ({decision.mode}, propensity {decision.propensity:.4g})")
     print_line(f"token: {decision.token}", wrap=False)  # it is copied whole
+
+
+def _where(context: str | None, attributes: str | None) -> Any:
+    """Return the context, or attributes; refuse both and neither."""
+    if (context is None) == (attributes is None):
+        raise InputError("give --context, or --attributes in a campaign with features.")
+    if attributes is None:
+        return context
+    try:
+        found = loads(attributes)
+    except ValueError as error:
+        raise InputError(f"--attributes is not JSON: {error}.") from None
+    if not isinstance(found, dict):
+        raise InputError('--attributes is a JSON object such as {"age": 31}.')
+    return found

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from unswayed.cli.options import Json, Seed
 from unswayed.demo.news import write_news
@@ -25,19 +23,13 @@ from unswayed.reports.tables import print_json, print_line, print_table, progres
 from unswayed.storage import check_writable_folder, whole_file
 
 
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the picture and the log.")] = Path("demo"),
-    world: Annotated[
-        str,
-        typer.Option(
-            help="cafe: simulate and compare; news: only write two days of a click log with bots, "
-            "its true click rates and the bots' names."
-        ),
-    ] = "cafe",
-    seed: Seed = 0,
-    json: Json = False,
-) -> None:
-    """Show what a coalition of fake customers does to a naive bandit, and to unswayed."""
+def demo(out: Path = Path("demo"), world: str = "cafe", seed: Seed = 0, json: Json = False) -> None:
+    """Show what a coalition of fake customers does to a naive bandit, and to unswayed.
+
+    out: Folder for the picture and the log.
+    world: cafe: simulate and compare; news: only write two days of a click log with bots, its true
+        click rates and the bots' names.
+    """
     write = find(world, {"cafe": None, "news": write_news}, kind="world")
     check_writable_folder(out)
     if write is not None:
@@ -47,6 +39,7 @@ def demo(
         else:
             print_line(f"Written: {', '.join(files)}.")
         return
+    import_module("matplotlib")  # an extra; if it is missing, now rather than after the work
     with progress_bar() as bar:
         bar.add_task("simulating customers and learning", total=None)
         outcome = play(seed)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from unswayed.cli.log_options import Log, LogOptions
 from unswayed.cli.options import Figures, Json, expanded
-from unswayed.evaluation.evaluating import ASSUMED_SHARE, STEPS, evaluate_policy
-from unswayed.evaluation.results import LOGGING
-from unswayed.learners.unknown_fraction import check_fraction_or_auto
-from unswayed.policy import Policy
-from unswayed.reports.evaluations import evaluation_page, print_evaluation
-from unswayed.reports.page import write_page
-from unswayed.reports.tables import print_json, steps_bar
+from unswayed.defaults import ASSUMED_SHARE, LOGGING
 from unswayed.storage import check_writable, check_writable_folder
+
+if TYPE_CHECKING:
+    from unswayed.policy import Policy
 
 TABLES = (".parquet", ".csv", ".tsv", ".jsonl")
 """Endings of files that hold a stochastic policy; others are policies."""
@@ -40,8 +37,8 @@ def evaluate(
         str,
         typer.Option(
             metavar="FLOAT|auto",
-            help="Share of users that may collude, below 0.5. Intervals hold for up to so many; "
-            f"auto: {ASSUMED_SHARE:g}, or more if more look like it.",
+            help="Share of users that may collude, below 0.5. Intervals hold for up to that share; "
+            f"auto: {ASSUMED_SHARE:g}, or more if a larger coalition was found.",
         ),
     ] = "auto",
     holdout: Annotated[
@@ -68,8 +65,14 @@ def evaluate(
     A policy that was learned from this log, or may have been, is cross-fitted: learned again
     from halves of the users and evaluated on the others.
     """
+    # Here: the help needs none of it, and it takes a second to import.
+    from unswayed.evaluation.evaluating import STEPS, evaluate_policy
+    from unswayed.learners.unknown_fraction import check_fraction_or_auto
+    from unswayed.reports.evaluations import evaluation_page, print_evaluation
+    from unswayed.reports.page import write_page
+    from unswayed.reports.tables import print_json, steps_bar
+
     fraction = check_fraction_or_auto(alpha)
-    bad_rows = source.checked_bad_rows()
     if figures is not None:
         check_writable_folder(figures)
     if out is not None:
@@ -87,9 +90,8 @@ def evaluate(
             known=known,
             columns=source.columns(time=source.time_column),
             query=source.query,
-            on_bad_rows=bad_rows,
+            on_bad_rows=source.on_bad_rows,
             min_propensity=source.min_propensity,
-            memory=source.memory_bytes,
             on_step=on_step,
         )
     if figures is not None:
@@ -108,4 +110,6 @@ def _loaded(path: Path) -> Policy | str:
     """Return a policy, or the path of a table of probabilities."""
     if path.suffix.lower() in TABLES:
         return str(path)
+    from unswayed.policy import Policy
+
     return Policy.load(path)

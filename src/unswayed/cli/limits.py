@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
-
-import typer
 
 from unswayed.cli.options import Json
 from unswayed.limits import can_hide
@@ -13,23 +10,21 @@ from unswayed.reports.tables import print_json, print_line, print_table
 
 
 def limits(
-    gap: Annotated[
-        float,
-        typer.Option(
-            help="Difference in mean reward between the better and the ordinary action; rewards "
-            "are 0 or 1."
-        ),
-    ],
-    interactions: Annotated[int, typer.Option(help="Plays of that action by each user.")],
-    alpha: Annotated[float, typer.Option(help="Share of colluders among the users, below 0.5.")],
-    users: Annotated[
-        int | None,
-        typer.Option(help="Number of users; adds an upper bound on the probability of success."),
-    ] = None,
-    base: Annotated[float, typer.Option(help="Mean reward of the ordinary action.")] = 0.5,
+    gap: float,
+    interactions: int,
+    alpha: float,
+    users: int | None = None,
+    base: float = 0.5,
     json: Json = False,
 ) -> None:
-    """Compute the smallest coalition that can hide a difference from every method."""
+    """Compute the smallest coalition that can hide a difference from every method.
+
+    gap: Difference in mean reward between the better and the ordinary action; rewards are 0 or 1.
+    interactions: Plays of that action by each user.
+    alpha: Share of colluders among the users, below 0.5.
+    users: Number of users; adds an upper bound on the probability of success.
+    base: Mean reward of the ordinary action.
+    """
     result = can_hide(gap, interactions, alpha, base=base, n_users=users)
     if json:
         print_json(asdict(result))

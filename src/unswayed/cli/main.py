@@ -20,6 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import unswayed
 from unswayed.cli import COMMANDS
+from unswayed.cli.options import expanded
 from unswayed.errors import InputError, Note
 from unswayed.names import closest
 from unswayed.visible import SENTENCE_LENGTH, visible
@@ -29,6 +30,11 @@ _STYLE: dict[str, Any] = {
     "pretty_exceptions_enable": False,
     "rich_markup_mode": "markdown",  # the default swallows what stands in [brackets]
 }
+
+_SERVICE = ("httptools", "httpx", "jinja2", "msgspec", "starlette", "uvicorn", "uvloop")
+
+#: Packages that may be missing, and the extra that installs each.
+_EXTRAS = {"matplotlib": "plots", **dict.fromkeys(_SERVICE, "service")}
 
 #: Where typer keeps click's exceptions depends on its version; it always exports this one's child.
 UsageError: type[Any] = typer.BadParameter.__base__  # type: ignore[assignment]
@@ -90,12 +96,15 @@ class _Subcommands(TyperGroup):
         if close is not None and not args[0].startswith("-"):
             raise InputError(f"there is no command {args[0]!r}; did you mean `unswayed {close}`?")
         name, command, rest = super().resolve_command(ctx, args)
-        if command is not None:
-            function = str(name).replace("-", "_")
-            single = typer.Typer(**_STYLE)
-            single.command(name)(getattr(import_module(f"unswayed.cli.{function}"), function))
-            command = with_plain_help(typer.main.get_command(single))
-        return name, command, rest
+        return name, command if command is None else subcommand(str(name)), rest
+
+
+def subcommand(name: str) -> Any:
+    """Import a subcommand, and return it as click runs it."""
+    function = name.replace("-", "_")
+    single = typer.Typer(**_STYLE)
+    single.command(name)(expanded(getattr(import_module(f"unswayed.cli.{function}"), function)))
+    return with_plain_help(typer.main.get_command(single))
 
 
 def _summary(name: str) -> str:
@@ -149,20 +158,27 @@ def main() -> None:
     try:
         _leave(with_plain_help(typer.main.get_command(app))(standalone_mode=False) or 0)
     except InputError as error:
-        _print_to_stderr("error", "bold red", error.on_command_line)
-        _leave(2)
+        _refuse(error.on_command_line)
     except UsageError as error:
         if error.format_message():  # empty when no command was named, and help was printed
-            _print_to_stderr("error", "bold red", usage_sentence(error))
+            _refuse(usage_sentence(error))
         _leave(2)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        _refuse(f"this needs {error.name}: install unswayed with the extra '{extra}'.")
     except MemoryError as error:
-        reason = f"there is not enough memory ({error}); use smaller numbers or a larger machine."
-        _print_to_stderr("error", "bold red", reason)
-        _leave(2)
+        _refuse(f"there is not enough memory ({error}); use smaller numbers or a larger machine.")
     except SystemExit as ended:
         if isinstance(ended.code, int | None):
             _leave(ended.code or 0)
         raise
+
+
+def _refuse(reason: str) -> NoReturn:
+    _print_to_stderr("error", "bold red", reason)
+    _leave(2)
 
 
 def _print_to_stderr(kind: str, style: str, sentence: str) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -37,25 +38,8 @@ Figures = Annotated[
     Path | None,
     typer.Option(help="Write the figures to this folder, as PNG and SVG with their data as JSON."),
 ]
-TableFormat = Annotated[
-    str | None, typer.Option("--format", help="Format of the tables: parquet or csv.")
-]
 
 Command = Callable[..., None]
-
-
-def reading_option(help: str, **more: Any) -> Any:  # noqa: A002  # as typer calls it
-    """Return an option for reading a log; the help shows them in one panel."""
-    return typer.Option(help=help, rich_help_panel="Reading the log", **more)
-
-
-Memory = Annotated[
-    str | None,
-    reading_option(
-        help="Memory limit, such as 2GB [three quarters of the free memory].",
-        show_default=False,
-    ),
-]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -80,16 +64,11 @@ def probabilities_in(text: str) -> str | tuple[float, ...]:
         raise InputError(f"{path} must hold one number for each context: {error}.") from None
 
 
-MISSING = "the service needs additional packages: install unswayed with the extra 'service'."
-
-
 @contextmanager
 def asking(address: str, campaign: str, key: str | None) -> Iterator[Client]:
     """Yield a client; errors of the service become one sentence."""
-    try:
-        from unswayed.service.client import Client, ServiceError
-    except ImportError as error:
-        raise InputError(MISSING) from error
+    from unswayed.service.client import Client, ServiceError
+
     try:
         with Client(address, campaign, key=key) as client:
             yield client
@@ -102,49 +81,98 @@ def asking(address: str, campaign: str, key: str | None) -> Iterator[Client]:
 
 
 def expanded(command: Command) -> Command:
-    """Return a command that takes the fields of its dataclass parameters as options of their own.
+    """Return a command for typer: its docstring describes the options, dataclasses are groups.
 
-    The command line sees one option for each field, where the parameter stands; the command gets
-    the dataclass.
+    An option is described by a line ``name: help`` or ``name (METAVAR): help`` of the docstring,
+    with indented lines to continue it, or as numpydoc does. Each field of a dataclass parameter
+    is an option where the parameter stands, with the dataclass's ``panel`` in the help if it has
+    one; the command gets the dataclass. An option of an earlier group is left out of later ones.
     """
     signature = inspect.signature(command, eval_str=True)
-    groups: dict[str, type[Any]] = {
-        name: parameter.annotation
-        for name, parameter in signature.parameters.items()
-        if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation)
-    }
-
-    def parameters() -> Iterator[inspect.Parameter]:
-        for name, parameter in signature.parameters.items():
-            if name in groups:
-                yield from _parameters_of(groups[name], parameter.kind)
-            else:
-                yield parameter
-
-    shown = signature.replace(parameters=list(parameters()))
+    parameters: dict[str, inspect.Parameter] = {}
+    groups: dict[str, tuple[type[Any], list[str]]] = {}
+    described = _Descriptions(command)
+    for name, parameter in signature.parameters.items():
+        kind = parameter.annotation
+        if not (isinstance(kind, type) and is_dataclass(kind)):
+            parameters[name] = described.option(parameter)
+            continue
+        own = _Descriptions(kind)
+        hints = get_type_hints(kind, include_extras=True)
+        names = [
+            field.name
+            for field in fields(kind)
+            if field.name not in parameters and _is_typed(hints[field.name])
+        ]
+        groups[name] = kind, names
+        defaults = {field.name: field.default for field in fields(kind)}
+        for each in names:
+            made = inspect.Parameter(
+                each, parameter.kind, default=defaults[each], annotation=hints[each]
+            )
+            parameters[each] = own.option(made)
+    shown = signature.replace(parameters=list(parameters.values()))
 
     @wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
         bound = shown.bind(*args, **kwargs)
         bound.apply_defaults()
         given = dict(bound.arguments)
-        made = {
-            name: kind(**{field.name: given.pop(field.name) for field in fields(kind)})
-            for name, kind in groups.items()
-        }
+        made = {}
+        for name, (kind, names) in groups.items():
+            values = {each: given.pop(each) for each in names}
+            stated = {each: value for each, value in values.items() if value is not None}
+            made[name] = kind(**stated)
         command(**given, **made)
 
+    run.__doc__ = described.summary
     run.__signature__ = shown  # type: ignore[attr-defined]  # what inspect and typer read first
     run.__annotations__ = {name: each.annotation for name, each in shown.parameters.items()}
     return run
 
 
-def _parameters_of(kind: type[Any], place: Any) -> Iterator[inspect.Parameter]:
-    hints = get_type_hints(kind, include_extras=True)
-    for field in fields(kind):
-        yield inspect.Parameter(
-            field.name,
-            place,
-            default=field.default,
-            annotation=hints[field.name],
+#: An option in a docstring: name, what to call its value, and help with its further lines.
+_DESCRIBED = re.compile(r"^(\w+)(?: \((\S+)\))?(?:: |\n {4})(.+(?:\n {4}.+)*)", re.MULTILINE)
+
+
+class _Descriptions:
+    """The options that a docstring describes, with those of base classes, and the text before."""
+
+    def __init__(self, described: Any) -> None:
+        documents = described.mro()[::-1] if isinstance(described, type) else [described]
+        text = "\n\n".join(inspect.cleandoc(each.__doc__ or "") for each in documents)
+        names = inspect.signature(described).parameters
+        found = [match for match in _DESCRIBED.finditer(text) if match[1] in names]
+        self.summary = text[: found[0].start()].rstrip() if found else text
+        self._panel: dict[str, Any] = {"rich_help_panel": getattr(described, "panel", None)}
+        self._metavars = {match[1]: match[2] for match in found}
+        self._help = {
+            match[1]: re.sub(
+                r"``(\w+)``",
+                lambda name: f"--{name[1].replace('_', '-')}" if name[1] in names else name[1],
+                " ".join(match[3].split()),
+            )
+            for match in found
+        }
+
+    def option(self, parameter: inspect.Parameter) -> inspect.Parameter:
+        """Return a parameter as an option with its help, unless it says itself what it is."""
+        hint, name, default = parameter.annotation, parameter.name, parameter.default
+        if get_origin(hint) is Annotated:
+            return parameter
+        kinds = {hint, *get_args(hint)}
+        if kinds & {str, Sequence[str]} or any(get_origin(kind) is Literal for kind in kinds):
+            hint = str if default else str | None  # all of these may be given as text
+            if default is not parameter.empty:
+                default = str(default) if default else None
+        flags = [f"--{name.replace('_', '-')}"] if hint is bool else []
+        option = typer.Option(
+            *flags, help=self._help[name], metavar=self._metavars[name], **self._panel
         )
+        return parameter.replace(annotation=Annotated[hint, option], default=default)
+
+
+def _is_typed(hint: Any) -> bool:
+    """Whether a value of this type can be typed on the command line."""
+    plain = {str, int, float, bool, Path, list[str], Sequence[str]}
+    return get_origin(hint) in (Annotated, Literal) or bool({hint, *get_args(hint)} & plain)

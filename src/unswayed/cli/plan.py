@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated
+from dataclasses import asdict, dataclass
+from typing import Annotated, ClassVar
 
 import typer
 
-from unswayed.arrays import FloatArray
 from unswayed.cli.log_options import SourceOptions
-from unswayed.cli.options import Json, Seed, expanded, probabilities_in, process_count
+from unswayed.cli.options import Json, expanded, probabilities_in
 from unswayed.errors import InputError
-from unswayed.events import OnBadRows, read_events
-from unswayed.learners.methods import DEFAULT_METHOD, known_method
+from unswayed.events import read_events
+from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.limits.checks import (
     CALIBRATED_DEVIATION,
     MAX_CONTEXTS,
@@ -32,29 +31,60 @@ from unswayed.limits.planner import (
     plan_from_log,
     plan_traffic,
 )
-from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
-from unswayed.simulation.instances import named_probabilities
-from unswayed.simulation.planned import (
-    PlanTrial,
-    PlaySearch,
-    Verification,
-    fewest_plays,
-    n_runs,
-    search_words,
-    verify_plan,
-)
-from unswayed.simulation.simulate import Row
+from unswayed.reports.tables import print_json, print_line, print_table
+from unswayed.simulation.instances import GAP_SPREAD, named_probabilities
 from unswayed.visible import percent
 
 ACTIVITIES = ("even", "heavy-tailed")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedTraffic:
+    """What is planned for, if there is no log.
+
+    contexts: Number of contexts S.
+    actions: Number of actions A.
+    users: Number of users [as many as needed].
+    context_probabilities: uniform, zipf:EXPONENT, or a file with one number for each context
+        [uniform].
+    base: Rate of a runner-up where rewards are 0 and 1, such as a click rate.
+    deviation: Standard deviation of one reward [0.5].
+    activity: Plays per user: even (see --arrival-ratio) or heavy-tailed [even].
+    arrival_ratio: Ratio of the busiest user's plays to the least busy one's, c_L [2].
+    exploration: Share of plays that explore, in logs with propensities [1].
+    """
+
+    panel: ClassVar[str] = "Without a log"
+
+    contexts: int | None = None
+    actions: int | None = None
+    users: int | None = None
+    context_probabilities: str | None = None
+    base: float | None = None
+    deviation: float | None = None
+    activity: str | None = None
+    arrival_ratio: float | None = None
+    exploration: float | None = None
+
+    @property
+    def traffic(self) -> Traffic:
+        """How rewards and visits are distributed."""
+        if self.activity not in (None, *ACTIVITIES):
+            raise InputError(f"--activity is {' or '.join(ACTIVITIES)}, not {self.activity!r}.")
+        ratio, explored = self.arrival_ratio, self.exploration
+        return Traffic(
+            base=self.base,
+            deviation=self.deviation,
+            arrival_ratio=SMALLEST_ARRIVAL_RATIO if ratio is None else ratio,
+            is_heavy_tailed=self.activity == "heavy-tailed",
+            exploration=1.0 if explored is None else explored,
+        )
+
+
 @expanded
 def plan(
-    alpha: Annotated[float, typer.Option(help="Share of users that may collude, below 1/3.")],
-    epsilon: Annotated[
-        float, typer.Option(help="Largest acceptable loss against the best policy, below alpha.")
-    ],
+    alpha: float,
+    epsilon: float,
     log: Annotated[
         str | None,
         typer.Argument(
@@ -64,185 +94,69 @@ def plan(
             show_default=False,
         ),
     ] = None,
-    contexts: Annotated[int | None, typer.Option(help="Number of contexts S.")] = None,
-    actions: Annotated[int | None, typer.Option(help="Number of actions A.")] = None,
-    method: Annotated[
-        str | None,
-        typer.Option(help="Method to plan for; without fitted constants only with --search."),
-    ] = None,
-    delta: Annotated[
-        float, typer.Option(help="Failure probability of the plan, from 0.01 to 0.5.")
-    ] = 0.1,
-    users: Annotated[int | None, typer.Option(help="Number of users [as many as needed].")] = None,
-    context_probabilities: Annotated[
-        str | None,
-        typer.Option(
-            help="uniform, zipf:EXPONENT, or a file with one number for each context [uniform]."
-        ),
-    ] = None,
-    base: Annotated[
-        float | None,
-        typer.Option(help="Rate of a runner-up where rewards are 0 and 1, such as a click rate."),
-    ] = None,
-    deviation: Annotated[
-        float | None, typer.Option(help="Standard deviation of one reward [0.5].")
-    ] = None,
-    activity: Annotated[
-        str | None,
-        typer.Option(help="Plays per user: even (see --arrival-ratio) or heavy-tailed [even]."),
-    ] = None,
-    arrival_ratio: Annotated[
-        float | None,
-        typer.Option(help="Ratio of the busiest user's plays to the least busy one's, c_L [2]."),
-    ] = None,
-    exploration: Annotated[
-        float | None,
-        typer.Option(help="Share of plays that explore, in logs with propensities [1]."),
-    ] = None,
+    delta: float = 0.1,
     *,
+    described: DescribedTraffic,
     source: SourceOptions,
-    lead: Annotated[
-        float,
-        typer.Option(
-            help="Mean reward of the best action minus the average action's, to price exploration."
-        ),
-    ] = DEFAULT_LEAD,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Simulate the plan under attack; takes minutes.")
-    ] = False,
-    search: Annotated[
-        bool,
-        typer.Option(
-            "--search",
-            help="Find by simulation how few plays are enough for --method, by default the one of "
-            "learn; takes minutes.",
-        ),
-    ] = False,
-    repetitions: Annotated[
-        int, typer.Option(help="Simulated worlds per attack with --verify and --search.")
-    ] = 10,
-    seed: Seed = 0,
+    lead: float = DEFAULT_LEAD,
     json: Json = False,
 ) -> None:
-    """Compute the traffic that a target loss requires, and a lower bound for any method."""
-    searched = DEFAULT_METHOD if method is None else known_method(method)
-    if method is not None and searched != PAPER_METHOD and not search:
-        raise InputError(
-            f"there are no constants for method {searched!r}: plan for {PAPER_METHOD}, or add "
-            "--search to find by simulation how many plays it needs."
-        )
-    described = {
-        "--contexts": contexts,
-        "--actions": actions,
-        "--users": users,
-        "--context-probabilities": context_probabilities,
-        "--base": base,
-        "--deviation": deviation,
-        "--activity": activity,
-        "--arrival-ratio": arrival_ratio,
-        "--exploration": exploration,
-    }
+    """Compute the traffic that a target loss requires, and a lower bound for any method.
+
+    alpha: Share of users that may collude, below 1/3.
+    epsilon: Largest acceptable loss against the best policy, below alpha.
+    delta: Failure probability of the plan, from 0.01 to 0.5.
+    lead: Mean reward of the best action minus the average action's, to price exploration.
+    """
     from_log = None
     if log is not None:
-        given = [option for option, value in described.items() if value is not None]
-        if given:
-            raise InputError(
-                f"{given[0]} is read from the log: leave it out, or leave out the log."
-            )
+        for name, value in asdict(described).items():
+            if value is not None:
+                flag = f"--{name.replace('_', '-')}"
+                raise InputError(
+                    f"{flag} is read from the log: leave it out, or leave out the log."
+                )
         # A plan does not need a clean log: unusable rows are left out.
         events = read_events(
             log,
             columns=source.columns(),
             query=source.query,
-            memory=source.memory_bytes,
-            on_bad_rows=OnBadRows.parsed("drop"),
+            on_bad_rows="drop",
         ).events
-        read = log_traffic(events)
-        probabilities = read.context_probabilities
-        from_log = plan_from_log(read, alpha, epsilon, delta, lead=lead)
+        from_log = plan_from_log(log_traffic(events), alpha, epsilon, delta, lead=lead)
         result = from_log.plan
     else:
-        if contexts is None or actions is None:
+        if described.contexts is None or described.actions is None:
             raise InputError("nothing to plan for: give a log, or --contexts and --actions.")
-        if activity not in (None, *ACTIVITIES):
-            raise InputError(f"--activity is {' or '.join(ACTIVITIES)}, not {activity!r}.")
-        probabilities = _probabilities(context_probabilities or "uniform", contexts)
+        traffic = described.traffic
+        check_count(described.contexts, N_CONTEXTS, at_most=MAX_CONTEXTS)
         result = plan_traffic(
-            probabilities,
-            actions,
+            named_probabilities(
+                probabilities_in(described.context_probabilities or "uniform"), described.contexts
+            ),
+            described.actions,
             alpha,
             epsilon,
             delta,
-            n_users=users,
-            traffic=Traffic(
-                base=base,
-                deviation=deviation,
-                arrival_ratio=SMALLEST_ARRIVAL_RATIO if arrival_ratio is None else arrival_ratio,
-                is_heavy_tailed=activity == "heavy-tailed",
-                exploration=1.0 if exploration is None else exploration,
-            ),
+            n_users=described.users,
+            traffic=traffic,
             lead=lead,
         )
-    verification = None
-    if verify:
-        with progress_bar() as progress:
-            task = progress.add_task("verifying", total=n_runs(result, repetitions))
-
-            def advance(_: Row) -> None:
-                progress.advance(task)
-
-            verification = verify_plan(
-                result,
-                probabilities,
-                repetitions=repetitions,
-                seed=seed,
-                processes=process_count(None),
-                on_row=advance,
-            )
-    found = None
-    if search:
-        with progress_bar() as progress:
-            task = progress.add_task("searching", total=None)
-
-            def tell(plays: int, _: PlanTrial) -> None:
-                progress.update(task, advance=1, description=f"{plays:,} plays per user")
-
-            found = fewest_plays(
-                result,
-                probabilities,
-                searched,
-                repetitions=repetitions,
-                seed=seed,
-                processes=process_count(None),
-                on_trial=tell,
-            )
     words = (*(() if from_log is None else log_words(from_log)), *plan_words(result))
-    if found is not None:
-        words += search_words(found, result)
-    else:
-        words += (
-            f"No constants are fitted for method {DEFAULT_METHOD}, the default of learn: learn "
-            f"with --method {PAPER_METHOD} to have what is planned, or add --search to find by "
-            f"simulation how many plays {DEFAULT_METHOD} needs.",
-        )
+    if from_log is None:
+        words += (_test_words(result, described.context_probabilities),)
     if json:
         print_json(
             {
                 "plan": asdict(result),
                 "log": None if from_log is None else _log_json(from_log),
                 "words": words,
-                "verification": None if verification is None else asdict(verification),
-                "search": None if found is None else asdict(found),
             }
         )
         return
     for sentence in words:
         print_line(sentence)
     _print_plan(result)
-    if verification is not None:
-        _print_verification(verification)
-    if found is not None:
-        _print_search(found)
 
 
 def _log_json(found: LogPlan) -> dict[str, object]:
@@ -278,59 +192,6 @@ def _print_plan(result: Plan) -> None:
 
 def _count(number: float | None) -> str | None:
     return None if number is None else f"{number:,}"
-
-
-def _print_verification(found: Verification) -> None:
-    tried, worst = found.plan, found.trials[0]
-    if found.is_scaled:
-        print_line(
-            "The plan is too large to simulate here. A smaller world of its kind, with the same "
-            f"targets, was planned and simulated instead: {tried.n_contexts:,} contexts, "
-            f"{tried.n_actions:,} actions, {tried.n_users:,} users, "
-            f"{tried.methods[0].interactions_per_user:,} plays per user."
-        )
-    verdict = "The plan holds" if found.holds else "The plan does not hold"
-    print_line(
-        f"{verdict}: under the worst attack, {worst.attack}, {100 * worst.share_within:.0f}% of "
-        f"{found.repetitions} repetitions stayed within {tried.target_suboptimality:g}, and "
-        f"{100 * (1 - tried.failure_probability):g}% are promised. It cost {worst.mean:.4f} on "
-        "average."
-    )
-    print_table(
-        f"Loss of {found.method} in simulation",
-        ["attack", "lead of the best", "mean loss", "largest loss", "within the target"],
-        [
-            [t.attack, t.gap, t.mean, t.largest, f"{100 * t.share_within:.0f}%"]
-            for t in found.trials
-        ],
-        note=f"{found.repetitions} repetitions each, seed {found.seed}.",
-    )
-
-
-def _print_search(found: PlaySearch) -> None:
-    print_table(
-        f"Plays per user of {found.method}, searched by simulation",
-        ["plays", "seed", "enough", "worst attack", "lead of the best", "within the target"],
-        [
-            [
-                f"{step.interactions_per_user:,}",
-                step.seed,
-                "yes" if step.holds else "no",
-                step.worst.attack,
-                step.worst.gap,
-                f"{100 * step.worst.share_within:.0f}%",
-            ]
-            for step in found.steps
-        ],
-        note=f"{found.repetitions} repetitions of each attack and lead; another seed is fresh "
-        "worlds.",
-    )
-
-
-def _probabilities(text: str, n_contexts: int) -> FloatArray:
-    """Return the probabilities that a name or a file gives to the contexts."""
-    check_count(n_contexts, N_CONTEXTS, at_most=MAX_CONTEXTS)
-    return named_probabilities(probabilities_in(text), n_contexts)
 
 
 def plan_words(plan: Plan) -> tuple[str, ...]:
@@ -445,6 +306,50 @@ def _attacks(plan: Plan) -> list[str]:
     shape = "frequent" if plan.n_frequent == plan.n_contexts else "mixed"
     found: list[str] = constants()["methods"][plan.methods[0].method]["attacks"][shape]
     return found
+
+
+HARD_LEAD = 1.3
+"""Ours: lead of the best action in tests of a plan, in multiples of the target. A policy that is
+wrong everywhere loses about the lead: smaller leads hardly cost the target, larger ones are easily
+seen."""
+
+WIDEST_LEAD = 0.7
+"""Ours: random worlds have room for no larger lead."""
+
+
+def _test_words(plan: Plan, context_probabilities: str | None) -> str:
+    """Return the command that simulates a plan."""
+    traffic, first = plan.traffic, plan.methods[0]
+    widest = WIDEST_LEAD
+    if traffic.base is not None:
+        widest = min(widest, traffic.base / GAP_SPREAD, 1.0 - traffic.base)
+    log = "" if traffic.exploration == 1.0 else "-on-log"
+    options: dict[str, object] = {
+        "contexts": plan.n_contexts,
+        "actions": plan.n_actions,
+        "users": plan.n_users,
+        "interactions": first.interactions_per_user,
+        "alpha": plan.adversarial_fraction,
+        "gap": f"{min(HARD_LEAD * plan.target_suboptimality, widest):g}",
+        "attack": _attacks(plan)[0],
+        "algorithm": f"{first.method}{log},{DEFAULT_METHOD}{log}",
+        "repetitions": 10,
+    }
+    if context_probabilities is not None:
+        options["context-probabilities"] = context_probabilities
+    if traffic.base is not None:
+        options |= {"rewards": "bernoulli", "base": traffic.base}
+    elif traffic.deviation is not None:
+        options["deviation"] = traffic.deviation
+    if traffic.is_heavy_tailed:
+        options["arrivals"] = "heavy-tailed"
+    elif traffic.arrival_ratio > SMALLEST_ARRIVAL_RATIO:
+        options["arrivals"] = f"random:{traffic.arrival_ratio:g}"
+    command = " ".join(f"--{name} {value}" for name, value in options.items())
+    return (
+        f"No constants are fitted for method {DEFAULT_METHOD}, the default of learn: learn with "
+        f"--method {first.method} to have what is planned. To try both: unswayed simulate {command}"
+    )
 
 
 def _plays(number: int) -> str:

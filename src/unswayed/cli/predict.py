@@ -7,10 +7,9 @@ from typing import Annotated, NotRequired, TypedDict
 
 import typer
 
-from unswayed.cli.options import Json, Memory, TableFormat
+from unswayed.cli.options import Json
 from unswayed.errors import InputError
 from unswayed.events import Label, parsed_label
-from unswayed.memory import parsed_bytes
 from unswayed.names import closest
 from unswayed.policy import NO_BOUND, Policy
 from unswayed.policy.documents import json_number
@@ -26,28 +25,24 @@ def predict(
         list[str] | None,
         typer.Option(help="A context; repeatable. Join several context columns with |."),
     ] = None,
-    user: Annotated[
-        str | None, typer.Option(help="User, for a policy learned with --personal or --groups.")
-    ] = None,
     file: Annotated[str | None, typer.Option(help="A file with one context per row.")] = None,
     column: Annotated[
         str | None,
-        typer.Option(help="Context columns of the file [those the policy was learned from]."),
+        typer.Option(
+            "--context-column",
+            help="Context columns of the file [those the policy was learned from].",
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where to write the rows with the policy's actions.")
     ] = None,
-    table_format: TableFormat = None,
-    memory: Memory = None,
     json: Json = False,
 ) -> None:
     """Print a policy's action for given contexts, or add actions to the rows of a file."""
     if (context is None) == (file is None):
         raise InputError("nothing to predict for: give either --context or --file.")
-    if user is not None and file is not None:
-        raise InputError("--user requires --context; rows of a file get the common policy.")
-    if file is None and (out, column, table_format) != (None, None, None):
-        raise InputError("--out, --column and --format require --file.")
+    if file is None and (out, column) != (None, None):
+        raise InputError("--out and --context-column require --file.")
     loaded = Policy.load(policy)
     if file is not None:
         if out is None:
@@ -56,40 +51,24 @@ def predict(
             )
         from unswayed.reports.policies import check_table, predicted_table, write_table
 
-        check_table(out, table_format)
+        check_table(out)
         columns = None if column is None else [name.strip() for name in column.split(",")]
-        table, n_unknown = predicted_table(
-            loaded,
-            file,
-            columns=columns,
-            memory=None if memory is None else parsed_bytes(memory),
-        )
-        write_table(table, out, table_format)
+        table, n_unknown = predicted_table(loaded, file, columns=columns)
+        write_table(table, out)
+        if json:
+            print_json({"out": str(out), "rows": len(table), "unknown": n_unknown})
+            return
         print_line(
             f"Wrote {len(table):,} rows to {out}, with the policy's actions in the column "
             f"{table.column_names[-2]!r}; {n_unknown:,} have a context that the policy does not "
             f"know and got the default action {loaded.action_labels[loaded.default_action]!r}."
         )
         return
-    whose = _user(loaded, user)
-    rows = [_row(text, loaded, whose) for text in context or []]
+    rows = [_row(text, loaded) for text in context or []]
     if json:
         print_json(rows)
     else:
         _print(rows, loaded)
-
-
-def _user(policy: Policy, text: str | None) -> Label | None:
-    if text is None:
-        return None
-    own = policy.groups if policy.personal is None else policy.personal
-    if own is None:
-        raise InputError(
-            "this policy has no decisions for single users; learn it with --personal or --groups."
-        )
-    if not len(own.user_labels):  # nobody has a decision of their own, so any name will do
-        return text
-    return parsed_label(text, own.user_labels.type_name)
 
 
 class _Row(TypedDict):
@@ -102,7 +81,6 @@ class _Row(TypedDict):
     context: Label
     action: Label
     is_known: bool
-    is_personal: bool
     mean: float | None
     low: float | None
     high: float | None
@@ -113,14 +91,13 @@ class _Row(TypedDict):
     did_you_mean: str | None
 
 
-def _row(text: str, policy: Policy, user: Label | None) -> _Row:
+def _row(text: str, policy: Policy) -> _Row:
     label = parsed_label(text, policy.context_labels.type_name)
-    decision = policy.decide(label, user)
+    decision = policy.decide(label)
     row: _Row = {
         "context": label,
         "action": decision.action,
         "is_known": decision.is_known,
-        "is_personal": decision.is_personal,
         "mean": json_number(decision.mean),
         "low": json_number(decision.low),
         "high": json_number(decision.high),

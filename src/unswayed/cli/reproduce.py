@@ -13,15 +13,13 @@ from rich.progress import Progress
 from unswayed.cli.interrupts import INTERRUPTED, say_when_stopped
 from unswayed.cli.options import Json, Processes, process_count
 from unswayed.experiments.reproducing import (
-    BEYOND,
     IDS,
-    CellOutcome,
     Outcome,
     find_experiment,
-    redraw,
     run_and_report,
-    run_cell,
-    split_id,
+)
+from unswayed.experiments.reproducing import (
+    redraw as redrawn,
 )
 from unswayed.processes import Workers
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
@@ -33,38 +31,30 @@ def reproduce(
     ids: Annotated[
         list[str] | None,
         typer.Argument(
-            help=(
-                f"Experiments [the paper's: {', '.join(IDS)}], also {', '.join(BEYOND)}; or single "
-                "cells, like figure-2a/7."
-            ),
+            help=f"Experiments [all: {', '.join(IDS)}].",
             show_default=False,
         ),
     ] = None,
-    repetitions: Annotated[
-        int | None, typer.Option(help="Repetitions of each cell [50, or 6 with --quick].")
-    ] = None,
+    repetitions: int | None = None,
     processes: Processes = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder for the results; each experiment gets a subfolder.")
-    ] = Path("results"),
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer points and repetitions: minutes, wide intervals.")
-    ] = False,
-    redraw_only: Annotated[
-        bool,
-        typer.Option("--redraw", help="Only redraw figures and verdicts from existing results."),
-    ] = False,
+    out: Path = Path("results"),
+    quick: bool = False,
+    redraw: bool = False,
     json: Json = False,
 ) -> None:
     """Run the paper's experiments and report which of its claims hold.
 
     Interrupt it at any time: the same command resumes where it stopped.
+
+    repetitions: Repetitions of each cell [50, or 6 with --quick].
+    out: Folder for the results; each experiment gets a subfolder.
+    quick: Fewer points and repetitions: minutes, wide intervals.
+    redraw: Only redraw figures and verdicts from existing results.
     """
-    wanted = [split_id(text) for text in dict.fromkeys(ids or IDS)]
-    named = [(find_experiment(name), number) for name, number in wanted]
-    if redraw_only:
-        whole = [experiment for experiment, number in named if number is None]
-        _print([redraw(experiment, out / experiment.id) for experiment in whole], out, as_json=json)
+    named = [find_experiment(name) for name in dict.fromkeys(ids or IDS)]
+    if redraw:
+        drawn = [redrawn(experiment, out / experiment.id) for experiment in named]
+        _print(drawn, out, as_json=json)
         return
     say_when_stopped(_STOPPED)
     try:
@@ -78,17 +68,7 @@ def reproduce(
                     repetitions=repetitions,
                     watcher=_Bar(progress, experiment.id),
                 )
-                if number is None
-                else run_cell(
-                    experiment,
-                    number,
-                    out / experiment.id,
-                    workers,
-                    quick=quick,
-                    repetitions=repetitions,
-                    watcher=_Bar(progress, f"{experiment.id}/{number}"),
-                )
-                for experiment, number in named
+                for experiment in named
             ]
     except KeyboardInterrupt:  # of whoever calls this in a process of their own
         print_line(_STOPPED)
@@ -112,21 +92,17 @@ class _Bar:
         self._progress.advance(self._task, n)
 
 
-def _print(outcomes: Sequence[Outcome | CellOutcome], out: Path, *, as_json: bool) -> None:
+def _print(outcomes: Sequence[Outcome], out: Path, *, as_json: bool) -> None:
     if as_json:
         print_json([asdict(outcome) for outcome in outcomes])
         return
     for outcome in outcomes:
-        if isinstance(outcome, CellOutcome):
-            cell = asdict(outcome)
-            print_table(f"Cell {cell.pop('id')}", list(cell), [list(cell.values())])
-        else:
-            print_table(
-                f"{outcome.title} ({outcome.repetitions} repetitions)",
-                ["verdict", "claim", "estimate", "from", "to"],
-                [
-                    [claim.verdict.value, claim.statement, claim.estimate, claim.low, claim.high]
-                    for claim in outcome.claims
-                ],
-            )
+        print_table(
+            f"{outcome.title} ({outcome.repetitions} repetitions)",
+            ["verdict", "claim", "estimate", "from", "to"],
+            [
+                [claim.verdict.value, claim.statement, claim.estimate, claim.low, claim.high]
+                for claim in outcome.claims
+            ],
+        )
     print_line(f"Results are in {out}/<experiment>/.")

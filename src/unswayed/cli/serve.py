@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unswayed.cli.options import MISSING, Json
+from unswayed.cli.options import Json
 from unswayed.errors import InputError
 from unswayed.reports.tables import print_json, print_line
 
@@ -16,6 +16,13 @@ def serve(
     config: Annotated[
         Path | None,
         typer.Option(help="TOML file with campaigns and limits [a campaign named demo]."),
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            help="Policy that `unswayed learn` wrote, instead of --config: a campaign with the "
+            "file's name begins with it."
+        ),
     ] = None,
     store: Annotated[
         str,
@@ -52,18 +59,23 @@ def serve(
 
     SIGHUP reads the configuration again and replaces the workers one by one.
     """
-    try:
-        from unswayed.service import serving, settings
-    except ImportError as error:
-        raise InputError(MISSING) from error
+    from unswayed.service import serving, settings
+
+    if config is not None and policy is not None:
+        raise InputError(
+            f'give --config or --policy; a campaign of {config} takes policy = "{policy}".'
+        )
 
     def configured() -> settings.Configuration:
-        found = settings.Configuration() if config is None else settings.load_configuration(config)
+        if policy is not None:
+            found = settings.policy_configuration(policy)
+        else:
+            found = settings.load_configuration(config) if config else settings.Configuration()
         return found if known is None else settings.with_known(found, known)
 
     configuration = configured()
     # A key for a store that is there needs no campaign to be made.
-    is_demo = config is None and make_key is None
+    is_demo = config is None and policy is None and make_key is None
     prepared = serving.prepare(None if is_demo else configuration, store=store, secret_path=secret)
     if make_key is not None:
         key = serving.new_key(prepared, make_key)

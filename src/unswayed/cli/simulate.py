@@ -2,31 +2,83 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, ClassVar
 
 import typer
 
-from unswayed.cli.options import GoalName, Json, Processes, expanded, process_count
-from unswayed.cli.world_options import WorldOptions
+from unswayed.cli.options import (
+    GoalName,
+    Json,
+    Processes,
+    expanded,
+    names_in,
+    probabilities_in,
+    process_count,
+)
 from unswayed.errors import InputError
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.reports.tables import Cell, print_json, print_table, progress_bar
 from unswayed.simulation.algorithms import algorithms
+from unswayed.simulation.arrivals import Order
 from unswayed.simulation.attacks.registry import Knob
-from unswayed.simulation.settings import Settings
+from unswayed.simulation.attributes import PLAYERS, Kind, lost_shares
+from unswayed.simulation.instances import DEFAULT_DEVIATION, RewardLaw
+from unswayed.simulation.settings import PAPER_GAP, Settings
 from unswayed.simulation.simulate import Goal, Row, Summary, goal_named, summarise
 from unswayed.simulation.simulate import simulate as run_simulation
 
 _DEFAULT_ALGORITHMS = f"{DEFAULT_METHOD},paper,naive-ucb,independent-ucb,oracle"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldOptions:
+    """The simulated worlds and their users.
+
+    contexts: Number of contexts S.
+    actions: Number of actions A.
+    users: Number of users L, colluders included.
+    interactions: Interactions per user T/L.
+    alpha: True share of colluders, below 0.5.
+    assumed_alpha: Share of colluders that learners assume [the true share].
+    gap: Gap between the best action and the runner-up in each context.
+    base: Mean reward of every runner-up, such as a click rate [drawn at random].
+    context_probabilities: uniform, zipf:EXPONENT, or a file with one number for each context.
+    rewards: bernoulli, gaussian or heavy.
+    deviation: Standard deviation of rewards that are not Bernoulli.
+    arrivals: round-robin, random[:LIMIT], bursty[:LIMIT] or heavy-tailed; the limit is c_L.
+    perturbation: Size eps_0 of the good users' individual tastes.
+    seed: Random seed; the same seed gives the same results.
+    """
+
+    panel: ClassVar[str] = "The world"
+
+    contexts: int = 10
+    actions: int = 10
+    users: int = 1000
+    interactions: int = 30
+    alpha: float = 0.2
+    assumed_alpha: float | None = None
+    gap: float = PAPER_GAP
+    base: float | None = None
+    context_probabilities: str = "uniform"
+    rewards: str = RewardLaw.GAUSSIAN.value
+    deviation: float = DEFAULT_DEVIATION
+    arrivals: str = Order.ROUND_ROBIN.value
+    perturbation: float = 0.0
+    seed: int = 0
+
+    def settings(self, *, algorithms: str, attack: str, **more: Any) -> Settings:
+        """Return the settings of a simulation in these worlds."""
+        world = asdict(self)
+        world["context_probabilities"] = probabilities_in(self.context_probabilities)
+        return Settings(**world, algorithms=names_in(algorithms), attack=attack, **more)
+
+
 @expanded
 def simulate(
     world: WorldOptions,
-    attack: Annotated[
-        str, typer.Option(help="Attack that the colluders play; `unswayed attacks` lists them.")
-    ] = "push",
+    attack: str = "push",
     algorithm: Annotated[
         str,
         typer.Option(
@@ -34,22 +86,28 @@ def simulate(
             show_default=_DEFAULT_ALGORITHMS.replace(",", ", "),
         ),
     ] = _DEFAULT_ALGORITHMS,
-    repetitions: Annotated[int, typer.Option(help="Number of independent simulated worlds.")] = 20,
-    strength: Annotated[
-        float | None, typer.Option(help="Shorthand for --knob strength=VALUE.")
-    ] = None,
-    knob: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="A parameter of the attack, listed by `unswayed attacks`; repeatable.",
-        ),
-    ] = None,
+    repetitions: int = 20,
+    strength: float | None = None,
+    knob: list[str] | None = None,
     goal: GoalName = Goal.SUBOPTIMALITY.value,
+    attributes: int = 0,
     processes: Processes = None,
     json: Json = False,
 ) -> None:
-    """Simulate learning algorithms under attack and print what good users lose."""
+    """Simulate learning algorithms under attack and print what good users lose.
+
+    attack: Attack that the colluders play; `unswayed attacks` lists them.
+    repetitions: Number of independent simulated worlds.
+    strength: Shorthand for --knob strength=VALUE.
+    knob (NAME=VALUE): A parameter of the attack, listed by `unswayed attacks --long`; repeatable.
+    attributes: Logs of clicks with so many attributes instead of contexts, and learners from them.
+        Attacks are push, segment (push where an attribute is high), forged (push with attributes
+        of others), quiet, sink and peace; algorithms are features, without-bots, constant,
+        naive-tree, growthbook-tree and linear.
+    """
+    if attributes:
+        _with_attributes(world, attributes, attack, algorithm, repetitions, processes, json)
+        return
     settings = world.settings(
         algorithms=algorithm,
         attack=attack,
@@ -72,19 +130,69 @@ def simulate(
     _print(settings, summarise(rows), measured, as_json=json)
 
 
+def _with_attributes(
+    world: WorldOptions,
+    n_attributes: int,
+    attack: str,
+    algorithm: str,
+    repetitions: int,
+    processes: int | None,
+    as_json: bool,
+) -> None:
+    """Print what players lose in logs with attributes."""
+    rate = 0.05 if world.base is None else world.base
+    for name, value, low, high in (
+        ("attributes", n_attributes, 2, 100),
+        ("repetitions", repetitions, 1, 1e6),
+        ("users", world.users, 100, 1e7),
+        ("interactions", world.interactions, 2, 1e5),
+        ("actions", world.actions, 2, 1e3),
+        ("base", rate, 0.001, 0.25),
+    ):
+        if not low <= value <= high:
+            raise InputError(
+                f"--{name} is {value:g}: with attributes it lies between {low:g} and {high:g}."
+            )
+    kind = Kind(
+        attack=attack,  # type: ignore[arg-type]  # checked there
+        rate=rate,
+        n_users=world.users,
+        events_per_user=world.interactions,
+        n_attributes=n_attributes,
+        n_actions=world.actions,
+        bots=world.alpha,
+    )
+    names = list(PLAYERS) if algorithm == _DEFAULT_ALGORITHMS else names_in(algorithm)
+    alpha = world.alpha if world.assumed_alpha is None else world.assumed_alpha
+    with progress_bar() as progress:
+        task = progress.add_task(attack, total=len(names) * repetitions)
+        rows = lost_shares(
+            kind,
+            names,
+            alpha=alpha,
+            seed=world.seed,
+            repetitions=repetitions,
+            processes=process_count(processes),
+            on_row=lambda _: progress.advance(task),
+        )
+    summaries = summarise(rows)
+    if as_json:
+        results = [{"algorithm": one.algorithm, "loss": losses(one)} for one in summaries]
+        print_json({"settings": asdict(kind), "results": results})
+        return
+    print_table(
+        f"{attack}, {100 * kind.bots:g}% colluders, {n_attributes} attributes",
+        ["algorithm", "loss", "standard error"],
+        [[one.algorithm, one.mean, one.stderr] for one in summaries],
+        note="loss: what good users lose of the lead of the best actions over random ones; 0 is "
+        f"best, 1 is as good as random. Mean of {repetitions} logs.",
+    )
+
+
 def _print(settings: Settings, summaries: list[Summary], goal: Goal, *, as_json: bool) -> None:
     if as_json:
         results = [
-            {
-                "algorithm": summary.algorithm,
-                goal.value: {
-                    "mean": summary.mean,
-                    "stderr": summary.stderr,
-                    "repetitions": list(summary.repetitions),
-                    **(asdict(summary.spread) if summary.spread else {}),
-                },
-            }
-            for summary in summaries
+            {"algorithm": summary.algorithm, goal.value: losses(summary)} for summary in summaries
         ]
         print_json({"settings": asdict(settings), "goal": goal.value, "results": results})
         return
@@ -107,6 +215,16 @@ def _print(settings: Settings, summaries: list[Summary], goal: Goal, *, as_json:
         note="suboptimality: what good users lose per visit against the best policy, mean of "
         f"{settings.repetitions} repetitions.",
     )
+
+
+def losses(summary: Summary) -> dict[str, object]:
+    """Return the losses of an algorithm as plain values."""
+    return {
+        "mean": summary.mean,
+        "stderr": summary.stderr,
+        "repetitions": list(summary.repetitions),
+        **(asdict(summary.spread) if summary.spread else {}),
+    }
 
 
 def _regret_row(summary: Summary) -> list[Cell]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unswayed.cli.options import MISSING, Json
+from unswayed.cli.options import Json
 from unswayed.errors import InputError
 from unswayed.reports.tables import print_json, print_line
 
@@ -31,11 +31,9 @@ def store(
     json: Json = False,
 ) -> None:
     """Check a service's store, back it up while it is served, or bring it to a new format."""
-    try:
-        from unswayed.service import upkeep
-        from unswayed.service.tokens import Secrets
-    except ImportError as error:
-        raise InputError(MISSING) from error
+    from unswayed.service import upkeep
+    from unswayed.service.tokens import Secrets
+
     if task not in _TASKS:
         raise InputError(f"there is no task {task!r}; choose one of: {', '.join(_TASKS)}.")
     if (task == "backup") != (to is not None):

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
 
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.events import Events, Label, Labels
@@ -22,6 +18,9 @@ from unswayed.simulation.arena import Crowd, run
 from unswayed.simulation.attacks.base import Attack, Turn
 from unswayed.simulation.instances import Instance
 from unswayed.storage import whole_file
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 CONTEXTS = ("breakfast", "lunch", "coffee break", "dinner", "late night")
 ITEMS = ("porridge", "soup", "espresso", "curry", "ice cream", "MegaCola")
@@ -141,6 +140,10 @@ class _Recorder:
 
 def draw(outcome: Outcome, folder: Path) -> list[Path]:
     """Write shop.png and shop.svg into a folder and return their paths."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     with mpl.rc_context({"svg.hashsalt": "unswayed", "font.size": 11}):
         figure = Figure(figsize=(10, 4.6), layout="constrained")
         FigureCanvasAgg(figure)
@@ -161,6 +164,8 @@ def draw(outcome: Outcome, folder: Path) -> list[Path]:
 
 
 def _draw_recommendations(ax: Axes, outcome: Outcome) -> None:
+    from matplotlib.patches import FancyBboxPatch
+
     columns: tuple[tuple[str, IntArray], ...] = (
         ("honest customers\nlike best", outcome.best),
         ("a naive bandit\nrecommends", outcome.naive),
@@ -205,16 +210,7 @@ def _draw_recommendations(ax: Axes, outcome: Outcome) -> None:
 def _draw_shares(ax: Axes, outcome: Outcome) -> None:
     shares = {"naive bandit": outcome.naive_share, "unswayed": outcome.robust_share}
     bars = ax.bar(list(shares), list(shares.values()), color=[WRONG, RIGHT], alpha=0.75, width=0.6)
-    for bar, share in zip(bars, shares.values(), strict=True):
-        ax.annotate(
-            f"{share:.0%}",
-            (bar.get_x() + bar.get_width() / 2, share),
-            xytext=(0, 4),
-            textcoords="offset points",
-            ha="center",
-            fontsize=13,
-            fontweight="bold",
-        )
+    ax.bar_label(bars, fmt="{:.0%}", padding=4, fontsize=13, fontweight="bold")
     ax.set_ylim(0, 1.12)
     ax.set_yticks([])
     ax.set_title("of the honest purchases\nthat could be had", fontsize=11)

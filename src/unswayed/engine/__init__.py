@@ -1,6 +1,6 @@
 """Work on blocks of users, on threads here or on the workers of a Dask cluster."""
 
-from unswayed.engine.blocked import Blocked, BlockedRows, cut_codes, order_statistics
+from unswayed.engine.blocked import Blocked, BlockedRows, cut_codes
 from unswayed.engine.workers import HERE, DaskWorkers, Workers
 
 __all__ = [
@@ -10,5 +10,4 @@ __all__ = [
     "DaskWorkers",
     "Workers",
     "cut_codes",
-    "order_statistics",
 ]

@@ -4,7 +4,6 @@ from unswayed.estimators.intervals import (
     Intervals,
     bounded_mean_intervals,
     mean_intervals,
-    median_intervals,
 )
 from unswayed.estimators.results import (
     GroupedEstimates,
@@ -30,7 +29,6 @@ __all__ = [
     "bounded_mean_intervals",
     "lugosi_mendelson_mean",
     "mean_intervals",
-    "median_intervals",
     "median_of_means",
     "quantum_entropy_mean",
     "spectral_filter",

@@ -1,7 +1,7 @@
 """Intervals for a mean when some of the points may be bad.
 
 With a range or a deviation of the good points they hold in finite samples, without any assumption;
-else by a normal approximation, or for symmetric points.
+else by a normal approximation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from unswayed.arrays import FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
 from unswayed.estimators.inputs import check_failure_probability
-from unswayed.estimators.trimming import binomial_lower_quantiles, sort_within_groups
+from unswayed.estimators.trimming import sort_within_groups
 
 FEWEST_GOOD = 5
 """Ours: with fewer good points than this no normal approximation is attempted."""
@@ -65,9 +65,6 @@ def mean_intervals(
     n − k largest points, and its sum of squares is at most that of all. So bad points can widen the
     interval without limit, and cannot make it miss.
 
-    ``median_intervals`` would be narrower for symmetric points. It has no part in this, since bad
-    points can make skewed ones look symmetric, and then it misses the mean.
-
     Deviation from the paper: it has no intervals.
 
     Examples
@@ -86,46 +83,6 @@ def mean_intervals(
     n_good = np.maximum(np.diff(starts) - n_bad, 0)
     quantiles = special.stdtrit(np.maximum(n_good - 1, 1), 1.0 - delta / 2.0)
     return Intervals(*_free_intervals(ordered, starts, n_bad, quantiles))
-
-
-def median_intervals(
-    values: FloatArray,
-    groups: IntArray,
-    n_groups: int,
-    *,
-    n_bad: IntArray,
-    failure_probability: float,
-) -> Intervals:
-    """Return an interval for the centre of symmetry of the good points of each group.
-
-    Parameters
-    ----------
-    values, groups, n_bad, failure_probability
-        As ``mean_intervals`` takes them.
-
-    Notes
-    -----
-    Guarantee: good points are independent and symmetric around one centre. The ends are order
-    statistics number j from each side, where j is the lower quantile of a binomial number with
-    n − k trials and probability one half. Bad points can only move an order statistic outwards or
-    leave it among the good ones, so the interval holds exactly, whatever they are. Infinite where
-    j is zero.
-
-    Examples
-    --------
-    >>> points, groups = np.arange(101.0), np.zeros(101, np.int64)
-    >>> median_intervals(points, groups, 1, n_bad=np.array([10]), failure_probability=0.05)
-    Intervals(low=array([35.]), high=array([65.]))
-    """
-    delta = check_failure_probability(failure_probability)
-    ordered, starts = sort_within_groups(values, groups, n_groups)
-    n_good = np.maximum(np.diff(starts) - n_bad, 0)
-    ranks = binomial_lower_quantiles(n_good, 0.5, delta / 2.0)
-    is_bounded = ranks > 0
-    low, high = np.full(n_groups, -np.inf), np.full(n_groups, np.inf)
-    low[is_bounded] = ordered[starts[:-1][is_bounded] + ranks[is_bounded] - 1]
-    high[is_bounded] = ordered[starts[1:][is_bounded] - ranks[is_bounded]]
-    return Intervals(low, high)
 
 
 @compiled

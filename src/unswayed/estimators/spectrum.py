@@ -42,7 +42,9 @@ def weighted_quantile(values: FloatArray, weights: FloatArray, level: float) -> 
     slack = 1e-12 * total  # a level that falls on an edge must not depend on rounding
     least = level * total - slack
     points, masses, below = _near(values, weights, least, *_about(values, weights, level))
-    low = _reaching(points, masses, least - below)
+    order = np.argsort(points, kind="stable")
+    reached = np.cumsum(masses[order]) >= least - below
+    low = float(points[order[np.argmax(reached) if reached.any() else -1]])
     mass, high = _up_to(values, weights, low)
     is_last = mass >= total - slack
     return low if is_last or mass >= least + 2.0 * slack else 0.5 * (low + high)
@@ -87,45 +89,6 @@ def _near(
 
 
 @compiled
-def _reaching(points: FloatArray, masses: FloatArray, least: float) -> float:
-    """Return the smallest point up to which the mass is ``least``; reorders (quickselect)."""
-    first, last, below = 0, points.size, 0.0
-    pivot, draw = points[0], np.uint64(1)
-    while first < last:
-        # Pivots are drawn at random, so no order of the points makes this slow.
-        draw = draw * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
-        pivot = points[first + np.int64((draw >> np.uint64(33)) % np.uint64(last - first))]
-        smaller, larger, place = first, last, first
-        mass_smaller, mass_equal = 0.0, 0.0
-        while place < larger:
-            if points[place] < pivot:
-                mass_smaller += masses[place]
-                _swap(points, masses, place, smaller)
-                smaller += 1
-                place += 1
-            elif points[place] > pivot:
-                larger -= 1
-                _swap(points, masses, place, larger)
-            else:
-                mass_equal += masses[place]
-                place += 1
-        if below + mass_smaller >= least:
-            last = smaller
-        else:
-            below += mass_smaller + mass_equal
-            if below >= least:
-                break
-            first = larger
-    return float(pivot)
-
-
-@compiled
-def _swap(points: FloatArray, masses: FloatArray, one: int, other: int) -> None:
-    points[one], points[other] = points[other], points[one]
-    masses[one], masses[other] = masses[other], masses[one]
-
-
-@compiled
 def _up_to(values: FloatArray, weights: FloatArray, low: float) -> tuple[float, float]:
     """Return the weight of the values up to one of them, and the next larger one or infinity."""
     mass, high = 0.0, np.inf
@@ -161,7 +124,8 @@ def kept_shares(scores: FloatArray, weights: FloatArray, law_tails: FloatArray) 
     array
         Shape ``(n_rows,)``, in [0, 1].
     """
-    # Only the outer half is a tail: a law wider than the rows must not blame those in the middle.
+    # Only the outer half counts as a tail: if the reference law is too wide, rows in the middle
+    # must not be down-weighted.
     outer = np.flatnonzero(law_tails < 0.5)
     outward = outer[np.argsort(scores[outer], kind="stable")]
     tails = np.cumsum(weights[outward][::-1])[::-1]

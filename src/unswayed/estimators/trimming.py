@@ -86,16 +86,6 @@ def binomial_upper_quantiles(sizes: IntArray, share: float | FloatArray, level: 
     return covers
 
 
-def binomial_lower_quantiles(sizes: IntArray, share: float | FloatArray, level: float) -> IntArray:
-    """Return the largest j with P(B < j) at most ``level`` for binomial B.
-
-    >>> binomial_lower_quantiles(np.array([0, 4, 100]), 0.5, 0.05).tolist()
-    [0, 0, 42]
-    """
-    # B(n, p) < j if and only if n − B(n, p), which is B(n, 1 − p), exceeds n − j.
-    return np.asarray(sizes - binomial_upper_quantiles(sizes, 1.0 - share, level))
-
-
 @known_keywords(adversarial_fraction="alpha")
 def trimmed_mean(
     values: ArrayLike,
@@ -138,11 +128,7 @@ def trimmed_mean(
     """
     points = check_values(values)
     n_points = points.size
-    n_bad = trim_count(
-        n_points,
-        alpha=alpha,
-        failure_probability=failure_probability,
-    )
+    n_bad = trim_count(n_points, alpha=alpha, failure_probability=failure_probability)
     if n_trimmed is not None:
         if n_trimmed < 0:
             raise InputError(f"n_trimmed is {n_trimmed}: it cannot be negative.")
@@ -224,11 +210,7 @@ def trimmed_means(
         raise InputError(f"n_zeros must hold {n_groups} counts, none of them negative.")
 
     n_points = np.bincount(members, minlength=n_groups) + implicit
-    n_bad = trim_count(
-        n_points,
-        alpha=alpha,
-        failure_probability=failure_probability,
-    )
+    n_bad = trim_count(n_points, alpha=alpha, failure_probability=failure_probability)
     n_cut = np.minimum(n_bad, np.maximum((n_points - 1) // 2, 0))
     is_stored = points != 0.0
     sorted_points, starts = sort_within_groups(points[is_stored], members[is_stored], n_groups)
@@ -467,11 +449,7 @@ def median_of_means(
     """
     points = check_values(values)
     n_points = points.size
-    n_bad = trim_count(
-        n_points,
-        alpha=alpha,
-        failure_probability=failure_probability,
-    )
+    n_bad = trim_count(n_points, alpha=alpha, failure_probability=failure_probability)
     wanted = 2 * n_bad + 1 + math.ceil(BLOCKS_PER_LOG * math.log(1.0 / failure_probability))
     n_used = min(wanted, n_points)
 

@@ -1,19 +1,18 @@
-"""Off-policy estimators of a policy's value, users weighed and intervals clustered by user.
+"""Doubly robust estimates of a policy's value, users weighed and intervals clustered by user.
 
 With events i of user u(i) in context s_i, logged action a_i, reward r_i, propensity p_i, policy π,
-importance weights w_i = π(a_i|s_i)/p_i, weights ω_u of users and a model m(s, a) of rewards:
+importance weights w_i = π(a_i|s_i)/p_i, weights ω_u of users and a model m(s, a) of rewards, the
+value is
 
-- IPS    Σ ω w r / Σ ω
-- SNIPS  Σ ω w r / Σ ω w
-- DR     Σ ω [Σ_a π(a|s) m(s, a) + w (r − m(s, a_i))] / Σ ω
+    Σ ω [Σ_a π(a|s) m(s, a) + w (r − m(s, a_i))] / Σ ω,
 
-Each is a ratio Σ_u ω_u N_u / Σ_u ω_u M_u of sums over users. Users are independent and their plays
-are not, so variances are those of the users' influences ω_u (N_u − V M_u).
+a ratio Σ_u ω_u N_u / Σ_u ω_u M_u of sums over users. Users are independent and their plays are not,
+so variances are those of the users' influences ω_u (N_u − V M_u).
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,15 +21,12 @@ from scipy import special
 from unswayed.arrays import FloatArray
 from unswayed.events import Events
 
-EstimatorName = Literal["ips", "snips", "dr"]
-ESTIMATORS: tuple[EstimatorName, ...] = ("ips", "snips", "dr")
-
 CONFIDENCE = 0.95
 """Level of every interval."""
 
 
 class Terms(NamedTuple):
-    """What estimators read of a log and a policy; one value per event each.
+    """What an estimate reads of a log and a policy; one value per event each.
 
     Attributes
     ----------
@@ -58,9 +54,10 @@ class Terms(NamedTuple):
         """Return the terms of the policy that was logged: every event as it was."""
         return self._replace(ratios=np.ones(len(self.ratios)), expected=self.fitted)
 
-    def by_user(self, values: FloatArray) -> FloatArray:
-        """Return the sum of a value of the events, for each user."""
-        return np.asarray(np.bincount(self.users, values, self.n_users), np.float64)
+    def totals(self) -> Totals:
+        """Return what each user adds to the value."""
+        above = self.expected + self.ratios * (self.rewards - self.fitted)
+        return Totals.of(self.users, above, self.n_users)
 
 
 class Totals(NamedTuple):
@@ -68,6 +65,12 @@ class Totals(NamedTuple):
 
     above: FloatArray
     below: FloatArray
+
+    @classmethod
+    def of(cls, users: npt.NDArray[np.integer], values: FloatArray, n_users: int) -> Totals:
+        """Return sums of a value of the events, and the number of events."""
+        counts = np.bincount(users, minlength=n_users).astype(np.float64)
+        return cls(np.asarray(np.bincount(users, values, n_users), np.float64), counts)
 
 
 class Estimate(NamedTuple):
@@ -77,25 +80,6 @@ class Estimate(NamedTuple):
     low: float
     high: float
     error: float
-
-
-def totals_of(terms: Terms, estimator: EstimatorName, *, is_calibrated: bool = False) -> Totals:
-    """Return what each user adds to a value.
-
-    A user's weight depends on what that user met, and so does the importance mass of those who are
-    left; IPS would take the one for the other. ``is_calibrated`` gives IPS the importance mass of
-    all users, whoever is left out. With weights of one this changes no value.
-    """
-    ones = np.ones(len(terms.ratios))
-    if estimator == "dr":
-        above = terms.expected + terms.ratios * (terms.rewards - terms.fitted)
-        return Totals(terms.by_user(above), terms.by_user(ones))
-    above, mass = terms.by_user(terms.ratios * terms.rewards), terms.by_user(terms.ratios)
-    if estimator == "snips":
-        return Totals(above, mass)
-    if is_calibrated and mass.sum() > 0.0:
-        return Totals(above, mass * (len(ones) / mass.sum()))
-    return Totals(above, terms.by_user(ones))
 
 
 def value_of(totals: Totals, user_weights: FloatArray, baseline: Totals | None = None) -> Estimate:

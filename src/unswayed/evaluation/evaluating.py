@@ -3,7 +3,7 @@
 A policy that was chosen for its rewards in a log looks better there than it is (the winner's
 curse). If it came from the log that it is evaluated on, or if that cannot be told, it is
 cross-fitted: learned again on one half of the users, in the same way, and evaluated on the other
-half, and the other way round. So no account is on both sides. The model of rewards that DR needs is
+half, and the other way round. So no account is on both sides. The model of rewards is
 fitted on the same half. Splits are repeated and their results averaged: with one split, or with
 more and smaller folds, errors of the folds go together and intervals are too narrow.
 
@@ -22,21 +22,19 @@ from typing import Any
 import numpy as np
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.defaults import ASSUMED_SHARE
 from unswayed.errors import InputError, option
 from unswayed.evaluation.estimators import (
-    ESTIMATORS,
     Estimate,
-    EstimatorName,
     Terms,
     Totals,
     cell_means,
     effective_sample_size,
-    totals_of,
     value_of,
 )
-from unswayed.evaluation.hidden import Honest, Z
+from unswayed.evaluation.hidden import FEW_DRAWS, Honest, Z
 from unswayed.evaluation.results import LOGGING, ContextValue, EvaluatedBy, Evaluation, Fitting
-from unswayed.events import UNKNOWN, Columns, Events, Label, OnBadRows, read_events
+from unswayed.events import UNKNOWN, Columns, Events, Label, read_events
 from unswayed.events.known import read_known
 from unswayed.events.sources import Source
 from unswayed.learners.bounded.method import Reviewed, find_coalitions
@@ -56,9 +54,6 @@ from unswayed.tallies.log_summary import summarise
 STEPS = ("reading", "looking for a coalition", "fitting", "evaluating")
 """The steps of an evaluation, in order."""
 
-ASSUMED_SHARE = 0.2
-"""Ours: with alpha "auto", intervals allow for so many colluders at least, found or not. How many
-hide cannot be known from a log; a smaller share that you are sure of gives narrower intervals."""
 
 FEW = 0.05
 """Ours: a single event with more of the importance weight is worth a warning, and so is a smaller
@@ -112,9 +107,8 @@ def evaluate_policy(
     known: str | Path | None = None,
     columns: Columns | None = None,
     query: str | None = None,
-    on_bad_rows: OnBadRows | str = "error",
+    on_bad_rows: str = "error",
     min_propensity: float = MIN_PROPENSITY,
-    memory: int | None = None,
     on_step: Listener = lambda _: None,
     **names: Any,
 ) -> Evaluation:
@@ -122,7 +116,7 @@ def evaluate_policy(
 
     Parameters
     ----------
-    source, columns, query, on_bad_rows, memory
+    source, columns, query, on_bad_rows
         As ``read_events`` takes them; or events.
     policy
         What is evaluated: a policy, or a table or file of a stochastic one with the log's columns
@@ -168,12 +162,14 @@ def evaluate_policy(
         partition = _partition_of(policy, baseline)
         if partition is not None:
             columns = replace(columns or Columns(), features=partition.names)
+        elif columns is not None and columns.bins and isinstance(policy, Policy):
+            edges = policy.context_columns[1]  # those of this log would name other contexts
+            columns = replace(columns, bins={**columns.bins, **edges})
         reading = read_events(
             source,
             columns=columns,
             query=query,
             on_bad_rows=on_bad_rows,
-            memory=memory,
             with_times=holdout is not None,
         )
         events, times, read = reading.events, reading.times, reading.provenance
@@ -219,8 +215,7 @@ def evaluate_policy(
     honest = Honest.of(events, found.weights, share=share)
     plain = Comparison.of(events, inverse, policies, np.ones(events.n_users))
     robust = Comparison.of(events, inverse, policies, found.weights)
-    pairs = zip(plain.by(ESTIMATORS), robust.by(ESTIMATORS, honest), strict=True)
-    estimates = tuple(one for pair in pairs for one in pair)
+    estimates = (plain.estimates(), robust.estimates(honest))
     table, ratios = policies[0].table, robust.terms[0][0].ratios
     if not ratios.any():
         raise InputError(
@@ -305,67 +300,37 @@ class Comparison:
         """Return the mean reward of honest users in what was logged."""
         terms = self.terms[0][0]
         terms = terms if rows is None else terms.rows(rows)
-        return value_of(totals_of(terms.logged(), "dr"), self.weights)
+        return value_of(terms.logged().totals(), self.weights)
 
-    def by(
-        self,
-        names: Sequence[EstimatorName],
-        honest: Honest | None = None,
-        rows: BoolArray | None = None,
-    ) -> list[EvaluatedBy]:
-        """Return what estimators say of all users alike, or of honest ones, in some events or all.
+    def estimates(self, honest: Honest | None = None, rows: BoolArray | None = None) -> EvaluatedBy:
+        """Return the value and the uplift for all users alike, or for honest ones.
 
-        Of honest ones with all that may be hidden. The policy as it is has the upper end.
+        ``rows`` are events that count, if not all. Of honest users with all that may be hidden. If
+        the policy was cross-fitted, the policy as it is has the upper end.
         """
-        as_is, *crossed = (self._by(names, *pair, honest, rows) for pair in self.terms)
-        if not crossed:
-            return as_is
-        found = []
-        for one, *others in zip(as_is, *crossed, strict=True):
-            parts = []
-            for part in ("value", "uplift", "sampling"):
-                own: Estimate = getattr(one, part)
-                splits = [getattr(other, part) for other in others]
-                estimate, low, high, error = np.mean(splits, axis=0).tolist()
-                if self.is_rival_fitted and part != "value":  # either end may be too near
-                    low = min(low, own.low)
-                parts.append(Estimate(estimate, low, max(high, own.high), error))
-            found.append(EvaluatedBy(one.estimator, one.robust, *parts))
-        return found
+        as_is, *crossed = (self._of_split(*pair, honest, rows) for pair in self.terms)
+        parts = list(as_is)
+        for at, own in enumerate(as_is if crossed else ()):
+            estimate, low, high, error = np.mean([split[at] for split in crossed], axis=0).tolist()
+            if self.is_rival_fitted and at > 0:  # of uplifts either end may be too near
+                low = min(low, own.low)
+            parts[at] = Estimate(estimate, low, max(high, own.high), error)
+        value, uplift, sampling = parts
+        return EvaluatedBy(honest is not None, value, uplift, sampling)
 
-    def _by(
-        self,
-        names: Sequence[EstimatorName],
-        policy: Terms,
-        baseline: Terms,
-        honest: Honest | None,
-        rows: BoolArray | None,
-    ) -> list[EvaluatedBy]:
-        """Return the same for one split. What is hidden is computed for DR, and moves all alike."""
-        some = [one if rows is None else one.rows(rows) for one in (policy, baseline)]
-
-        def chance(name: EstimatorName) -> tuple[Estimate, Estimate]:
-            """Return the value and the uplift, with intervals that allow for chance."""
-            is_calibrated = honest is not None
-            totals, against = (totals_of(one, name, is_calibrated=is_calibrated) for one in some)
-            return value_of(totals, self.weights), value_of(totals, self.weights, against)
-
-        hidden = chance("dr")
+    def _of_split(
+        self, policy: Terms, baseline: Terms, honest: Honest | None, rows: BoolArray | None
+    ) -> tuple[Estimate, Estimate, Estimate]:
+        """Return the value, the uplift, and the uplift if nobody lies unseen."""
+        totals, against = (
+            (one if rows is None else one.rows(rows)).totals() for one in (policy, baseline)
+        )
+        value = value_of(totals, self.weights)
+        uplift = chance = value_of(totals, self.weights, against)
         if honest is not None and honest.share > 0.0:
-            hidden = (
-                self._hidden(hidden[0], honest, policy, None, rows),
-                self._hidden(hidden[1], honest, policy, baseline, rows),
-            )
-        found = []
-        for name in names:
-            own = chance(name)
-            value, uplift = own
-            if honest is not None and name == "dr":
-                value, uplift = hidden
-            elif honest is not None:
-                value, uplift = (_reaching(*pair) for pair in zip(own, hidden, strict=True))
-            found.append(EvaluatedBy(name, honest is not None, value, uplift, own[1]))
-        return found
+            value = self._hidden(value, honest, policy, None, rows)
+            uplift = self._hidden(chance, honest, policy, baseline, rows)
+        return value, uplift, chance
 
     def _hidden(
         self,
@@ -375,7 +340,7 @@ class Comparison:
         against: Terms | None,
         rows: BoolArray | None,
     ) -> Estimate:
-        """Return a DR estimate whose interval allows for accounts that lie unseen.
+        """Return an estimate whose interval allows for accounts that lie unseen.
 
         It is a part that rewards do not enter, beside the model, and a mean residual.
         """
@@ -388,10 +353,7 @@ class Comparison:
         users, n = policy.users[kept], policy.n_users
         own = self.weights[users]
         mean = float(own @ (factors * residuals)[kept]) / max(float(own.sum()), 1e-300)
-        design = Totals(
-            np.bincount(users, expected[kept], n).astype(np.float64),
-            np.bincount(users, minlength=n).astype(np.float64),
-        )
+        design = Totals.of(users, expected[kept], n)
         chance = Z * value_of(design, self.weights).error
         low = min(found.low, found.estimate - float(np.hypot(max(mean - low, 0.0), chance)))
         high = max(found.high, found.estimate + float(np.hypot(max(high - mean, 0.0), chance)))
@@ -399,15 +361,6 @@ class Comparison:
             low = max(low, min(float(policy.rewards.min()), found.low))
             high = min(high, max(float(policy.rewards.max()), found.high))
         return found._replace(low=low, high=high)
-
-
-def _reaching(found: Estimate, doubly: Estimate) -> Estimate:
-    """Return an estimate with its own chance, and with all that is hidden from the other one."""
-    below, above = doubly.estimate - doubly.low, doubly.high - doubly.estimate
-    return found._replace(
-        low=found.estimate - float(np.hypot(found.estimate - found.low, below)),
-        high=found.estimate + float(np.hypot(found.high - found.estimate, above)),
-    )
 
 
 def _partition_of(policy: Policy | Source, baseline: Policy | Source | None) -> Partition | None:
@@ -439,8 +392,6 @@ def _choices_of(policy: Policy, events: Events) -> tuple[FloatArray, tuple[str, 
             f"{missing:.1%} of the visits are to contexts that the policy does not know; it plays "
             "its default action there."
         )
-    if policy.personal is not None or policy.groups is not None:
-        notes.append("the common policy is evaluated, without decisions of single users or groups.")
     return _coded(events, list(events.context_labels), actions, np.ones(len(actions)), notes)
 
 
@@ -450,7 +401,13 @@ def _stochastic_choices(
     """Return the same of a table with a context, an action and its probability in each row."""
     action = columns.action
     named = Columns(user=action, context=columns.context, action=action, reward=PROBABILITY)
-    rows = read_events(table, columns=named).events
+    try:
+        rows = read_events(table, columns=named).events
+    except InputError as error:
+        raise InputError(
+            "the policy is neither a policy file nor a table of contexts, actions and the "
+            f"{PROBABILITY} of each: {str(error).partition('; it has')[0]}."
+        ) from error
     _check_contexts(rows.context_labels.type_name, events)
     totals = np.bincount(rows.contexts, rows.rewards, rows.n_contexts)
     is_wrong = (np.abs(totals - 1.0) > 1e-6) | (
@@ -555,7 +512,6 @@ def _learned_again(policy: Policy, tallies: Tallies) -> Policy:
         design_of_log(tallies, "auto"),
         alpha=policy.alpha,
         method=policy.method,
-        certify="none",
     ).policy
 
 
@@ -595,8 +551,8 @@ def _holds_to(robust: Comparison, events: Events, found: EvaluatedBy) -> float |
     low, high = 0.0, LARGEST_SHARE
     for _ in range(7):
         middle = (low + high) / 2.0
-        honest = Honest.of(events, robust.weights, share=middle)
-        uplift = robust.by(("dr",), honest)[0].uplift
+        honest = Honest.of(events, robust.weights, share=middle, draws=FEW_DRAWS)
+        uplift = robust.estimates(honest).uplift
         if uplift.low <= 0.0 <= uplift.high:
             high = middle
         else:
@@ -607,7 +563,7 @@ def _holds_to(robust: Comparison, events: Events, found: EvaluatedBy) -> float |
 def _by_context(
     events: Events, table: FloatArray, plain: Comparison, robust: Comparison, honest: Honest
 ) -> tuple[ContextValue, ...]:
-    """Return the value in the most frequent contexts, by DR."""
+    """Return the value in the most frequent contexts."""
     visits = np.bincount(events.contexts, minlength=events.n_contexts)
     rows = []
     for s in np.argsort(-visits, kind="stable")[:MOST_CONTEXTS].tolist():
@@ -615,7 +571,7 @@ def _by_context(
             continue
         here = events.contexts == s
         action = int(table[s].argmax())
-        of_honest = robust.by(("dr",), honest, here)[0]
+        of_honest = robust.estimates(honest, here)
         rows.append(
             ContextValue(
                 context=events.context_labels[s],
@@ -623,7 +579,7 @@ def _by_context(
                 action=events.action_labels[action],
                 plays=int((events.actions[here] == action).sum()),
                 logged=robust.logged(here),
-                naive=plain.by(("dr",), rows=here)[0].value,
+                naive=plain.estimates(rows=here).value,
                 robust=of_honest.value,
                 uplift=of_honest.uplift,
             )
@@ -635,12 +591,12 @@ def _warnings(
     size: float,
     unsupported: float,
     ratios: FloatArray,
-    estimates: tuple[EvaluatedBy, ...],
+    estimates: tuple[EvaluatedBy, EvaluatedBy],
     policy: Judged,
 ) -> tuple[str, ...]:
     found = []
-    by_robust = {one.robust: one for one in estimates if one.estimator == "dr"}
-    uplift, chance = by_robust[True].uplift, by_robust[True].sampling
+    naive, robust = estimates
+    uplift, chance = robust.uplift, robust.sampling
     if size < FEW * len(ratios) and chance.low <= 0.0 <= chance.high:
         found.append(
             f"chance alone could explain the uplift: the effective sample is {size:,.0f} of "
@@ -648,8 +604,8 @@ def _warnings(
         )
     if unsupported > 1e-9:
         found.append(
-            f"{unsupported:.1%} of what the policy plays was never played in its context; IPS and "
-            "SNIPS leave it out, and DR takes the context's mean."
+            f"{unsupported:.1%} of what the policy plays was never played in its context; its "
+            "mean reward is taken to be the context's."
         )
     if float(ratios.max()) > FEW * float(ratios.sum()) > 0.0:
         found.append(
@@ -660,7 +616,7 @@ def _warnings(
             "if the policy was chosen for its rewards in this log, the estimates are too high; "
             "evaluate it on a log of other days."
         )
-    if uplift.estimate * by_robust[False].uplift.estimate < 0.0:
+    if uplift.estimate * naive.uplift.estimate < 0.0:
         found.append(
             "for honest users the policy is "
             + ("better" if uplift.estimate > 0.0 else "worse")

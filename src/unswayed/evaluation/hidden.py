@@ -8,13 +8,15 @@ same cells, and tastes of honest users can only add to it. Let z_u(m) = (S_u −
 For every m that may be true, honest users are at least 1 − x of all. So whatever the others report,
 and for every t,
 
-    Σ_u (z_u(m) − t)₊  ≥  (1 − x)·n·E(z − t)₊  −  noise,
+    Σ_u sd_u·(z_u(m) − t)₊  ≥  (1 − x)·Σ_u sd_u·E(z − t)₊  −  noise,
 
 with the expectation over honest rewards: if m were larger, too few users would be left on its
 upper side. The interval has all m for which that holds on either side. The inequality holds for any
-lies, and for any tastes: (z − t)₊ is convex, so differences between honest users, with m as their
-mean, raise the left side. The threshold t is the one with the smallest bound for normal z. With low
-thresholds nothing has to be known of honest spread: then the bound is that of trimming the share x.
+lies: honest users differ in their means, by what they met or by taste, but these differences add
+up to zero in units of S_u, and (z − t)₊ is convex, so they raise the left side. (Without sd_u they
+would not: users who met little of what the policy plays have small spreads.) The threshold t is the
+one with the smallest bound for normal z. With low thresholds nothing has to be known of honest
+spread: then the bound is that of trimming the share x.
 """
 
 from __future__ import annotations
@@ -30,8 +32,9 @@ from unswayed.evaluation.estimators import CONFIDENCE
 from unswayed.events import Events
 from unswayed.randomness import generator
 
-MOST_EVENTS, DRAWS = 200_000, 8
-"""Ours: honest rewards are redrawn for users with about this many events, so many times."""
+MOST_EVENTS, DRAWS, FEW_DRAWS = 200_000, 8, 2
+"""Ours: honest rewards are redrawn for users with about this many events, so many times; and how
+often where many shares are tried."""
 
 DOUBT = 3.0
 """Ours: odds of membership in a coalition that was found may be wrong by this factor. Chosen on the
@@ -93,32 +96,28 @@ class Honest:
 
     Attributes
     ----------
-    users, cells, variances
+    users, variances
         Shape (n_events,); codes, and variances of an honest reward.
     weights
         Shape (n_users,); the largest plausible probability that an account is honest.
     sampled
         Shape (n_events,); events of the users that were drawn for.
     draws
-        Shape (3, DRAWS, n_sampled); residuals of these events: redrawn from all rewards, without
+        Shape (3, n_draws, n_sampled); residuals of these events: redrawn from all rewards, without
         the largest, and without the smallest.
-    shifts
-        Shape (2, n_cells); what the means of these two exceed those of all rewards by.
     share
         x: the largest share of accounts that may lie, those included that were found.
     """
 
     users: npt.NDArray[np.integer]
-    cells: IntArray
     variances: FloatArray
     weights: FloatArray
     sampled: BoolArray
     draws: FloatArray
-    shifts: FloatArray
     share: float
 
     @classmethod
-    def of(cls, events: Events, honesty: FloatArray, *, share: float) -> Honest:
+    def of(cls, events: Events, honesty: FloatArray, *, share: float, draws: int = DRAWS) -> Honest:
         """Redraw honest rewards from those in the same cells.
 
         ``honesty``, shape (n_users,), are the learner's probabilities that accounts are honest.
@@ -132,19 +131,16 @@ class Honest:
         variances = (squares / np.maximum(law.masses, 1e-300))[cells]
         is_drawn = rng.random(len(honesty)) < MOST_EVENTS / len(users)
         sampled = is_drawn[users]
-        uniforms, at = rng.random((DRAWS, int(sampled.sum()))), cells[sampled]
+        uniforms, at = rng.random((draws, int(sampled.sum()))), cells[sampled]
         # The rest of the share after those who were found.
         unseen = min(max(0.0, 1.0 - (1.0 - share) / float(honesty.mean())), 0.9)
         parts = (0.0, 1.0), (0.0, 1.0 - unseen), (unseen, 1.0)
-        means = [law.means(*part) for part in parts]
         return cls(
             users,
-            cells,
             variances,
             honesty * DOUBT / (1.0 - honesty + honesty * DOUBT),
             sampled,
             np.stack([law.draw(at, uniforms, *part) for part in parts]),
-            np.stack([means[1] - means[0], means[2] - means[0]]),
             share,
         )
 
@@ -173,6 +169,9 @@ class Honest:
         seen = c * residuals[is_in]
         squares = by_account(users, seen**2) / unit
         z, visits = by_account(users, seen), by_account(users, np.ones(len(users)))
+        # m is a mean over all accounts; those without any spread add nothing to it.
+        visits *= len(users) / float(visits @ unit)
+        sizes = unit / unit.mean()
         weights = self.weights[is_seen]
         kept = float(weights.mean())
         share = max(self.share, 1.0 - kept)
@@ -186,6 +185,7 @@ class Honest:
             return scale * found, scale
 
         plain, scale = redrawn(list(self.draws[0][:, at]))
+        drawn_sizes = np.tile(sizes[is_drawn], len(self.draws[0]))
         t = _threshold(share - (1.0 - kept), n, scale)
         ends = []
         for sign in (-1.0, 1.0):
@@ -193,11 +193,16 @@ class Honest:
             other, _ = redrawn(
                 [np.where(is_raised, up, down) for down, up in self.draws[1:, :, at].swapaxes(0, 1)]
             )
-            moved = self.shifts[(sign * c > 0.0).astype(np.int64), self.cells[is_in]]
-            reach = sign * float((c * moved).mean())
             ends.append(
                 sign
-                * _largest(sign * z, visits, weights, (sign * plain, sign * other), reach, share, t)
+                * _largest(
+                    sign * z,
+                    visits,
+                    weights * sizes,
+                    (sign * plain, sign * other, drawn_sizes),
+                    share,
+                    t,
+                )
             )
         return ends[0], ends[1]
 
@@ -228,27 +233,26 @@ def _threshold(share: float, n: int, scale: float) -> float:
 def _largest(
     z: FloatArray,
     visits: FloatArray,
-    weights: FloatArray,
-    honest: tuple[FloatArray, FloatArray],
-    reach: float,
+    sizes: FloatArray,
+    honest: tuple[FloatArray, FloatArray, FloatArray],
     share: float,
     t: float,
 ) -> float:
     """Return the largest m at which enough accounts are left beyond the threshold.
 
-    ``honest`` has z of honest accounts if m is what was seen, and if it exceeds that by ``reach``.
+    ``sizes`` are weights of accounts times their spread. ``honest`` has z of honest accounts if
+    rewards are as seen, if lies hide in them, and their sizes.
     """
     n = (1.0 - share) * len(z)
-    centre = float(weights @ z) / max(float(weights @ visits), 1e-300)
-    near, far = (np.maximum(one - t, 0.0) for one in honest)
-    seen = weights * np.maximum(z - centre * visits - t, 0.0)
+    centre = float(sizes @ z) / max(float(sizes @ visits), 1e-300)
+    near, far = (honest[2] * np.maximum(one - t, 0.0) for one in honest[:2])
+    seen = sizes * np.maximum(z - centre * visits - t, 0.0)
     # Tastes make the seen ones vary more.
     noise = Z * float(np.sqrt(n * max(float(near.var()), float(seen.var()))))
 
     def excess(m: float) -> float:
-        part = min(max((m - centre) / reach, 0.0), 1.0) if reach > 0.0 else 0.0
-        needed = n * ((1.0 - part) * float(near.mean()) + part * float(far.mean())) - noise
-        return float(weights @ np.maximum(z - m * visits - t, 0.0)) - needed
+        needed = n * min(float(near.mean()), float(far.mean())) - noise
+        return float(sizes @ np.maximum(z - m * visits - t, 0.0)) - needed
 
     low, high = centre, centre
     step = 1.0 / float(visits.mean())

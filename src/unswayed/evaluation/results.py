@@ -7,13 +7,11 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from unswayed.evaluation.estimators import Estimate, EstimatorName
+from unswayed.defaults import LOGGING as LOGGING
+from unswayed.evaluation.estimators import Estimate
 from unswayed.events import Label
 from unswayed.policy.documents import json_number
 from unswayed.visible import number, percent
-
-LOGGING = "logging"
-"""The baseline that is what was logged."""
 
 NEARLY_HALF = 0.48
 """From one half on nothing can be said; shares beyond this one are called so."""
@@ -30,21 +28,21 @@ FITTINGS: dict[Fitting, str] = {
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedBy:
-    """What one estimator says, of all users alike or of honest ones.
+    """The doubly robust estimates, of all users alike or of honest ones.
 
     ``sampling`` is the uplift with an interval that allows for chance only: if nobody lies unseen.
     """
 
-    estimator: EstimatorName
     robust: bool
     value: Estimate
     uplift: Estimate
     sampling: Estimate
+    estimator: Literal["dr"] = "dr"
 
 
 @dataclass(frozen=True, slots=True)
 class ContextValue:
-    """The value in one context by DR, beside what was logged for honest users.
+    """The value in one context, beside what was logged for honest users.
 
     ``action`` is the one that the policy plays most.
     """
@@ -109,10 +107,20 @@ class Evaluation:
     warnings: tuple[str, ...]
     notes: tuple[str, ...] = field(default=())
 
+    def __repr__(self) -> str:
+        uplift = self.honest.uplift
+        ends = f"{number(uplift.low)} to {number(uplift.high)}"
+        return f"<Evaluation: uplift {number(uplift.estimate, sign='+')} ({ends}), {self.fitting}>"
+
     @property
     def honest(self) -> EvaluatedBy:
-        """The doubly robust estimate for honest users."""
-        return next(one for one in self.estimates if one.robust and one.estimator == "dr")
+        """The estimates for honest users."""
+        return next(one for one in self.estimates if one.robust)
+
+    @property
+    def naive(self) -> EvaluatedBy:
+        """The estimates for all users alike."""
+        return next(one for one in self.estimates if not one.robust)
 
     @property
     def condition(self) -> str:

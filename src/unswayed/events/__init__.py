@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from unswayed.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from unswayed.events.columns import Columns, parsed_bins
+    from unswayed.events.columns import Columns
     from unswayed.events.events import Events
     from unswayed.events.labels import UNKNOWN, Label, Labels, check_list, parsed_label
-    from unswayed.events.reading import OnBadRows, Provenance, Reading, read_contexts, read_events
+    from unswayed.events.reading import Provenance, Reading, read_contexts, read_events
 
 __all__ = [
     "UNKNOWN",
@@ -16,11 +16,9 @@ __all__ = [
     "Events",
     "Label",
     "Labels",
-    "OnBadRows",
     "Provenance",
     "Reading",
     "check_list",
-    "parsed_bins",
     "parsed_label",
     "read_contexts",
     "read_events",
@@ -29,9 +27,9 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "columns": "Columns parsed_bins",
+        "columns": "Columns",
         "events": "Events",
         "labels": "UNKNOWN Label Labels check_list parsed_label",
-        "reading": "OnBadRows Provenance Reading read_contexts read_events",
+        "reading": "Provenance Reading read_contexts read_events",
     },
 )

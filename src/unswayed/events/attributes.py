@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from unswayed.arrays import BoolArray, FloatArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,9 +26,12 @@ class Categories:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def __getitem__(self, rows: BoolArray) -> Categories:
+    def __getitem__(self, rows: BoolArray | IntArray) -> Categories:
         return Categories(self.codes[rows], self.levels)
 
+
+#: Why events are left out that a partition has no leaf for.
+UNKNOWN_VALUE = "an attribute has a value that no leaf knows"
 
 #: Numbers, NaN where one is missing; or categories.
 AttributeColumn = FloatArray | Categories
@@ -90,6 +93,33 @@ def _joined(pieces: Sequence[pa.Array]) -> AttributeColumn:
         codes = np.asarray(np.from_dlpack(whole.indices.cast(pa.int32()).fill_null(-1)))
         return Categories(places[codes], tuple(texts[order].tolist()))
     return np.array(np.from_dlpack(whole.fill_null(np.nan)), dtype=np.float64)
+
+
+def joined_columns(
+    parts: Sequence[Mapping[str, AttributeColumn]],
+) -> dict[str, AttributeColumn]:
+    """Return the columns of several parts of a log as if it had been read as one."""
+    joined: dict[str, AttributeColumn] = {}
+    for name in parts[0]:
+        columns = [part[name] for part in parts]
+        numbers = [column for column in columns if isinstance(column, np.ndarray)]
+        texts = [column for column in columns if isinstance(column, Categories)]
+        if not texts:
+            joined[name] = np.concatenate(numbers)
+            continue
+        if any(len(column) for column in numbers):
+            raise InputError(
+                f"feature {name!r} holds numbers in some files of the log and texts in others; "
+                "write it the same way in all of them."
+            )
+        levels = sorted({level for column in texts for level in column.levels})
+        places = {level: code for code, level in enumerate(levels)}
+        codes = [
+            np.array([*(places[level] for level in column.levels), -1], np.int32)[column.codes]
+            for column in texts
+        ]
+        joined[name] = Categories(np.concatenate(codes), tuple(levels))
+    return joined
 
 
 def plain_text(value: Any) -> str | None:

@@ -1,23 +1,22 @@
-"""SQL that turns the columns of a log into labels and numbers, and edges for bins of numbers."""
+"""SQL that turns the columns of a log into labels, numbers and bins of numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-import duckdb
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
-from unswayed.arrays import FloatArray
 from unswayed.errors import InputError, option
-from unswayed.events.columns import ONE_CONTEXT, SEPARATOR, Columns, bin_labels
-from unswayed.events.sources import OpenLog, Source, named, opened, quoted
+from unswayed.events.columns import ONE_CONTEXT, SEPARATOR, bin_labels
+from unswayed.events.sources import OpenLog, named, quoted
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _LARGE_INTEGERS = ("UBIGINT", "HUGEINT", "UHUGEINT")
 _FLOATS = ("FLOAT", "DOUBLE", "DECIMAL")
+
+#: Each user votes with this many of their own quantiles. Ours: fine enough for a hundred bins of
+#: a log with few users, and an eighth of a megabyte a thousand users.
+VOTES_PER_USER = 16
 
 
 def label_sql(types: Mapping[str, str], column: str, role: str) -> str:
@@ -52,19 +51,55 @@ def context_sql(
     """
     if not columns:
         return quoted(ONE_CONTEXT)
-    if len(columns) == 1:
-        (column,) = columns
-        is_binned = column in edges
-        return bin_sql(column, edges[column]) if is_binned else label_sql(types, column, "context")
-    parts = [
-        bin_sql(column, edges[column])
-        if column in edges
-        else f"({label_sql(types, column, 'context')})::VARCHAR"
+    labels = [
+        _bin_sql(column, edges[column]) if column in edges else label_sql(types, column, "context")
         for column in columns
     ]
+    if len(labels) == 1:
+        return labels[0]
+    parts = [f"({label})::VARCHAR" for label in labels]
     return f" || {quoted(SEPARATOR)} || ".join(
         rf"replace(replace({part}, '\', '\\'), '{SEPARATOR}', '\{SEPARATOR}')" for part in parts
     )
+
+
+def _bin_sql(column: str, edges: Sequence[float]) -> str:
+    """Return SQL for the label of a value's bin; NULL for what is not a finite number."""
+    number = f"try_cast({named(column)} AS DOUBLE)"
+    labels = [quoted(label) for label in bin_labels(column, edges)]
+    cases = " ".join(
+        f"WHEN {number} < {edge!r}::DOUBLE THEN {label}"
+        for edge, label in zip(edges, labels, strict=False)
+    )
+    is_number = f"coalesce(isfinite({number}), false)"
+    return f"CASE WHEN NOT {is_number} THEN NULL {cases} ELSE {labels[-1]} END"
+
+
+def robust_edges(log: OpenLog, column: str, n_bins: int) -> tuple[float, ...]:
+    """Return the inner edges of bins that hold equal shares of the users' votes.
+
+    Every user has the same weight, ``VOTES_PER_USER`` quantiles of their own values, however often
+    they came. Replacing a share alpha of the users moves the level of an edge by at most
+    alpha among the good users' votes, whatever the coalition does. Equal edges are merged, so a
+    column with few distinct values gets fewer bins.
+    """
+    levels = [(2 * vote + 1) / (2 * VOTES_PER_USER) for vote in range(VOTES_PER_USER)]
+    user, number = label_sql(log.types, log.columns.user, "user"), named(column)
+    found = log.connection.sql(
+        f"""
+        SELECT unnest(quantile_disc(number, {levels})) AS vote
+        FROM (SELECT {user} AS voter, try_cast({number} AS DOUBLE) AS number FROM raw)
+        WHERE isfinite(number) AND voter IS NOT NULL GROUP BY voter
+        """
+    ).to_arrow_table()
+    votes = np.sort(found["vote"].to_numpy())
+    if not len(votes):
+        raise InputError(
+            f"column {column!r} holds no numbers, so it cannot be cut into bins; leave it out of "
+            f"{option('--context-bins', python='bins=…')}."
+        )
+    ranks = [-(-len(votes) * cut // n_bins) - 1 for cut in range(1, n_bins)]
+    return tuple(sorted({vote + 0.0 for vote in votes[ranks].tolist()}))  # -0.0 becomes 0.0
 
 
 def seconds_sql(log: OpenLog, column: str) -> str:
@@ -119,104 +154,3 @@ def _in_words(kind: str) -> str:
         return "nested values"
     names = {"VARCHAR": "text", "JSON": "text", "BLOB": "bytes", "DATE": "dates", "TIME": "times"}
     return next((name for start, name in names.items() if kind.startswith(start)), "no numbers")
-
-
-def bin_sql(column: str, edges: Sequence[float]) -> str:
-    """Return SQL for the label of a value's bin; NULL for what is not a finite number."""
-    number = f"try_cast({named(column)} AS DOUBLE)"
-    labels = [quoted(label) for label in bin_labels(column, edges)]
-    cases = " ".join(
-        f"WHEN {number} < {edge!r}::DOUBLE THEN {label}"
-        for edge, label in zip(edges, labels, strict=False)
-    )
-    return f"CASE WHEN NOT isfinite({number}) THEN NULL {cases} ELSE {labels[-1]} END"
-
-
-#: Each user votes with this many of their own quantiles. Ours: fine enough for a hundred bins of
-#: a log with few users, and an eighth of a megabyte a thousand users.
-VOTES_PER_USER = 16
-
-#: Columns that name a user in ``read_numbers``: both halves of a hash of the label.
-_USER_KEY = ("lower", "upper")
-
-
-def robust_edges(log: OpenLog, column: str, n_bins: int) -> tuple[float, ...]:
-    """Return the inner edges of bins that hold equal shares of the users' votes.
-
-    Every user has the same weight, ``VOTES_PER_USER`` quantiles of their own values, however often
-    they came. Replacing a share alpha of the users moves the level of an edge by at most
-    alpha among the good users' votes, whatever the coalition does. Equal edges are merged, so a
-    column with few distinct values gets fewer bins.
-    """
-    user = label_sql(log.types, log.columns.user, "user")
-    numbers = f'(SELECT {user} AS "user", {_number(column)} AS number FROM raw)'
-    votes = _votes(log.connection, numbers, "number", ['"user"'])
-    if not len(votes):
-        return edges_at([], column)
-    ranks = edge_ranks(len(votes), n_bins)
-    return edges_at(np.partition(votes, ranks)[ranks].tolist(), column)
-
-
-def edge_ranks(n_votes: int, n_bins: int) -> list[int]:
-    """Return which of the votes, in ascending order, are edges: the quantiles k/n_bins.
-
-    >>> edge_ranks(10, 4)
-    [2, 4, 7]
-    """
-    return [-(-n_votes * cut // n_bins) - 1 for cut in range(1, n_bins)]
-
-
-def edges_at(votes: Sequence[float], column: str) -> tuple[float, ...]:
-    """Return the votes at the given ranks; refuse a column without values."""
-    if not votes:
-        raise InputError(
-            f"column {column!r} holds no numbers, so it cannot be cut into bins; leave it out of "
-            f"{option('--context-bins', python='Columns(bins=…)')}."
-        )
-    return tuple(sorted({vote + 0.0 for vote in votes}))  # turns -0.0 into 0.0
-
-
-def read_numbers(source: Source, columns: Columns, *, name: str, keep_broken: bool) -> pa.Table:
-    """Return the columns to be cut, as numbers, and hashes that identify their users.
-
-    The columns are named by their position among ``columns.bins``.
-    """
-    wanted = Columns(context=tuple(columns.bins))
-    with opened(source, wanted, contexts_only=True, name=name, keep_broken=keep_broken) as log:
-        if columns.user not in log.types:
-            columns.found_in(list(log.types), where=name)  # says what is missing
-        user = label_sql(log.types, columns.user, "user")
-        numbers = [
-            f'{_number(column)} AS "{position}"' for position, column in enumerate(columns.bins)
-        ]
-        keys = [f'md5_number_{half}("user"::VARCHAR) AS "{half}"' for half in _USER_KEY]
-        places = ", ".join(f'"{position}"' for position in range(len(numbers)))
-        return log.connection.sql(
-            f"""
-            SELECT {", ".join(keys)}, {places}
-            FROM (SELECT {user} AS "user", {", ".join(numbers)} FROM raw) WHERE "user" IS NOT NULL
-            """
-        ).to_arrow_table()
-
-
-def votes_on(connection: duckdb.DuckDBPyConnection, table: str, position: int) -> FloatArray:
-    """Return the votes of users on one column of what ``read_numbers`` returned, ascending."""
-    return np.sort(_votes(connection, table, f'"{position}"', [f'"{key}"' for key in _USER_KEY]))
-
-
-def _number(column: str) -> str:
-    return f"try_cast({named(column)} AS DOUBLE)"
-
-
-def _votes(
-    connection: duckdb.DuckDBPyConnection, table: str, number: str, user: Sequence[str]
-) -> FloatArray:
-    levels = [(2 * vote + 1) / (2 * VOTES_PER_USER) for vote in range(VOTES_PER_USER)]
-    found = connection.sql(
-        f"""
-        SELECT unnest(quantile_disc({number}, {levels})) AS vote FROM {table}
-        WHERE isfinite({number}) AND {user[0]} IS NOT NULL GROUP BY {", ".join(user)}
-        """
-    ).to_arrow_table()
-    votes: npt.NDArray[Any] = np.from_dlpack(found["vote"].combine_chunks())  # without pandas
-    return votes

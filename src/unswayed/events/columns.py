@@ -17,6 +17,12 @@ SEPARATOR = "|"
 ONE_CONTEXT = "all"
 
 
+def check_bad_rows(choice: str) -> None:
+    """Reject anything but "error" (refuse bad rows) and "drop" (leave them out)."""
+    if choice not in ("error", "drop"):
+        raise InputError(f"{option('--on-bad-rows')} is error or drop, not {choice!r}.")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
     """Names of the columns of a log.
@@ -34,7 +40,7 @@ class Columns:
         When it happened; None takes a column named ``time`` when there is one. Only its range is
         reported.
     bins
-        Column to number of bins, for numeric parts of the context.
+        Column to number of bins, or to their inner edges, for numeric parts of the context.
     may_lack_context
         Whether a log without the context columns is read as one context.
     features
@@ -47,7 +53,7 @@ class Columns:
     reward: str = "reward"
     propensity: str | None = None
     time: str | None = None
-    bins: Mapping[str, int] = field(default_factory=dict)
+    bins: Mapping[str, int | tuple[float, ...]] = field(default_factory=dict)
     may_lack_context: bool = False
     features: tuple[str, ...] = ()
 
@@ -59,12 +65,18 @@ class Columns:
             self._check_features()
         elif not self.context and not self.may_lack_context:
             raise InputError("no context column is named; name at least one.")
-        for column, n_bins in self.bins.items():
+        bins = {
+            column: tuple(map(float, given)) if isinstance(given, Sequence) else int(given)
+            for column, given in self.bins.items()
+        }
+        object.__setattr__(self, "bins", bins)
+        for column, cuts in bins.items():
             if column not in self.context:
                 raise InputError(
                     f"bins are given for column {column!r}, which is not a context column "
                     f"({', '.join(self.context)}); add it to the context columns."
                 )
+            n_bins = cuts if isinstance(cuts, int) else len(cuts) + 1
             if n_bins < 2:
                 raise InputError(f"column {column!r} cannot be cut into {n_bins} bins; ask for 2.")
 
@@ -119,25 +131,27 @@ class Columns:
         lacks_context = bool(self.features) or is_optional
         if not lacks_context:
             self.contexts_found_in(names, where=where)
-        return Columns(
-            user=self.user,
+        return replace(
+            self,
             context=() if lacks_context else self.context,
-            action=self.action,
-            reward=self.reward,
+            bins={} if lacks_context else self.bins,
             propensity=self.propensity or _if_there("propensity", names),
             time=self.time or _if_there("time", names),
-            bins={} if lacks_context else self.bins,
-            may_lack_context=self.may_lack_context,
-            features=self.features,
         )
 
     def contexts_found_in(self, names: Sequence[str], *, where: str) -> Columns:
-        """Check that the context columns exist."""
+        """Check that the context columns exist, or the features."""
         check_repeats(names, where=where)
-        for column in self.context:
+        for column in self.features or self.context:
             if column not in names:
-                raise InputError(_missing("context", column, names, where))
+                role = "feature" if self.features else "context"
+                raise InputError(_missing(role, column, names, where))
         return self
+
+    @property
+    def edges(self) -> dict[str, tuple[float, ...]]:
+        """The inner edges of bins, where they are settled."""
+        return {column: cuts for column, cuts in self.bins.items() if isinstance(cuts, tuple)}
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -201,12 +215,9 @@ def _if_there(name: str, names: Sequence[str]) -> str | None:
 
 def _missing(role: str, column: str, names: Sequence[str], where: str) -> str:
     close = closest(column, names)
-    hint = f"did you mean {close!r}? Name it" if close else "name the right one"
     listed = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
-    fix = option(f"--{role}-column", python=f"Columns({role}=…)")
+    has = f"{where} has no column {column!r} for the {role}; it has: {listed or 'no columns'}."
     if role == "feature":
-        fix = option("--features")
-    return (
-        f"{where} has no column {column!r} for the {role}; it has: {listed or 'no columns'}. "
-        f"{hint[0].upper()}{hint[1:]} with {fix}."
-    )
+        return f"{has} Did you mean {close!r}?" if close else has
+    hint = f"Did you mean {close!r}? Name it" if close else "Name the right one"
+    return f"{has} {hint} with {option(f'--{role}-column', python=f'{role}=…')}."

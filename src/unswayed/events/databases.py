@@ -5,20 +5,16 @@ from __future__ import annotations
 import decimal
 import sqlite3
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import duckdb
 import pyarrow as pa
 
+from unswayed import memory
 from unswayed.errors import InputError
-from unswayed.memory import ROW_BYTES, MemoryBudget
-
-#: A table or a batch of rows.
-Piece = TypeVar("Piece", bound=Any)
 
 #: Rows fetched at a time.
 _BATCH = 50_000
@@ -26,24 +22,13 @@ _BATCH = 50_000
 SCHEMES = ("duckdb", "sqlite", "postgresql", "postgres")
 
 
-@contextmanager
-def quiet_connection(
-    path: str = ":memory:", *, read_only: bool = False
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a connection without a progress bar, and close it."""
-    with duckdb.connect(path, read_only=read_only) as connection:
-        with suppress(duckdb.InvalidInputException):  # Jupyter without ipywidgets has no bar to set
-            connection.sql("SET enable_progress_bar = false")
-        yield connection
-
-
 def is_database(address: str) -> bool:
     """Whether an address names a database, such as ``sqlite:///shop.db``."""
     return urlsplit(address).scheme in SCHEMES
 
 
-def query_rows(address: str, query: str, memory: MemoryBudget) -> pa.Table:
-    """Return the rows of a query, or refuse them when they do not fit into the budget.
+def query_rows(address: str, query: str) -> pa.Table:
+    """Return the rows of a query, or refuse them when they do not fit into memory.
 
     Parameters
     ----------
@@ -52,18 +37,17 @@ def query_rows(address: str, query: str, memory: MemoryBudget) -> pa.Table:
         ``postgresql://user@host/database``. Files are opened for reading only.
     query
         One SELECT.
-    memory
-        What the rows may take.
     """
     scheme = urlsplit(address).scheme
     try:
-        match scheme:
-            case "duckdb":
-                return _duckdb_rows(_path_of(address), query, memory)
-            case "sqlite":
-                return _sqlite_rows(_path_of(address), query, memory)
-            case _:
-                return _postgresql_rows(address, query, memory)
+        if scheme == "duckdb":
+            path = _path_of(address)
+            with duckdb.connect(path or ":memory:", read_only=bool(path)) as connection:
+                reader = connection.sql(query).to_arrow_reader(_BATCH)
+                return pa.Table.from_batches(_fitting(reader), reader.schema)
+        if scheme == "sqlite":
+            return _sqlite_rows(_path_of(address), query)
+        return _postgresql_rows(address, query)
     except (duckdb.Error, sqlite3.Error) as error:
         raise InputError(f"the query on {scheme} failed: {str(error).splitlines()[0]}") from error
 
@@ -78,23 +62,16 @@ def _path_of(address: str) -> str:
     return path
 
 
-def _duckdb_rows(path: str, query: str, memory: MemoryBudget) -> pa.Table:
-    with quiet_connection(path or ":memory:", read_only=bool(path)) as connection:
-        reader = connection.sql(query).to_arrow_reader(_BATCH)
-        return pa.Table.from_batches(_within(memory, reader), reader.schema)
-
-
-def _sqlite_rows(path: str, query: str, memory: MemoryBudget) -> pa.Table:
+def _sqlite_rows(path: str, query: str) -> pa.Table:
     connection = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
     try:
         cursor = connection.execute(query)
-        names = [column[0] for column in cursor.description or ()]
-        return _as_table(names, _batches(cursor), memory)
+        return _fetched(cursor, [column[0] for column in cursor.description or ()])
     finally:
         connection.close()
 
 
-def _postgresql_rows(address: str, query: str, memory: MemoryBudget) -> pa.Table:
+def _postgresql_rows(address: str, query: str) -> pa.Table:
     try:
         import psycopg
     except ImportError as error:
@@ -108,41 +85,34 @@ def _postgresql_rows(address: str, query: str, memory: MemoryBudget) -> pa.Table
             # A named cursor stays on the server, so rows arrive batch by batch.
             with connection.cursor(name="unswayed") as cursor:
                 cursor.execute(query.encode())
-                names = [column.name for column in cursor.description or ()]
-                return _as_table(names, _batches(cursor), memory)
+                return _fetched(cursor, [column.name for column in cursor.description or ()])
     except psycopg.Error as error:
         first = (str(error).splitlines() or ["no reason given"])[0]
         raise InputError(f"the query on postgresql failed: {first}") from error
 
 
-def _batches(cursor: Any) -> Iterator[Sequence[Sequence[object]]]:
-    while rows := cursor.fetchmany(_BATCH):
-        yield rows
-
-
-def _within(memory: MemoryBudget, pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Yield Arrow batches while the total memory they need fits the budget."""
-    n_bytes = n_rows = 0
-    for piece in pieces:
-        n_bytes, n_rows = n_bytes + piece.nbytes, n_rows + len(piece)
-        memory.check(n_bytes + n_rows * ROW_BYTES, "the query's result")
-        yield piece
-
-
-def _as_table(
-    names: list[str], batches: Iterator[Sequence[Sequence[object]]], memory: MemoryBudget
-) -> pa.Table:
+def _fetched(cursor: Any, names: list[str]) -> pa.Table:
+    """Return the rows of a cursor; each column gets the type of its values."""
     if not names:
         raise InputError("the query returns no rows to read; it must be a SELECT.")
-    columns: list[list[pa.Array]] = [[] for _ in names]
+    batches = iter(lambda: cursor.fetchmany(_BATCH), [])
     tables = (
         pa.table([_as_array(values) for values in zip(*rows, strict=True)], names=names)
         for rows in batches
     )
-    for table in _within(memory, tables):
-        for column, found in zip(columns, table.columns, strict=True):
-            column.extend(found.chunks)
-    return pa.Table.from_arrays([_joined(column) for column in columns], names=names)
+    columns = zip(*(table.columns for table in _fitting(tables)), strict=True)
+    joined = [_joined([chunk for part in parts for chunk in part.chunks]) for parts in columns]
+    return pa.table(joined or [pa.nulls(0)] * len(names), names=names)
+
+
+def _fitting(pieces: Any) -> Iterator[Any]:
+    """Yield Arrow tables or batches while all of them together fit into memory."""
+    usable = memory.usable_bytes()
+    n_bytes = 0
+    for piece in pieces:
+        n_bytes += piece.nbytes + len(piece) * memory.ROW_BYTES
+        memory.check_fits(n_bytes, usable, "the query's result")
+        yield piece
 
 
 def _as_array(values: Sequence[object]) -> pa.Array:
@@ -152,21 +122,15 @@ def _as_array(values: Sequence[object]) -> pa.Array:
         return pa.array([None if value is None else str(value) for value in values])
 
 
+def _plain(value: object) -> object:
+    if isinstance(value, decimal.Decimal):
+        return float(value)
+    return str(value) if isinstance(value, uuid.UUID) else value
+
+
 def _joined(arrays: list[pa.Array]) -> pa.ChunkedArray:
     types = {array.type for array in arrays} - {pa.null()}
+    target = next(iter(types), pa.null())
     if len(types) > 1:
-        are_numbers = types <= {pa.int64(), pa.float64()}
-        target = pa.float64() if are_numbers else pa.string()
-    else:
-        target = next(iter(types), pa.null())
+        target = pa.float64() if types <= {pa.int64(), pa.float64()} else pa.string()
     return pa.chunked_array([array.cast(target) for array in arrays], type=target)
-
-
-def _plain(value: object) -> object:
-    match value:
-        case decimal.Decimal():
-            return float(value)
-        case uuid.UUID():
-            return str(value)
-        case _:
-            return value

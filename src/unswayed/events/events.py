@@ -133,8 +133,8 @@ class Events:
             None if times is None else _numbers("time", times),
         )
 
-    def rows(self, selected: BoolArray) -> Events:
-        """Return some of the events, under the same codes."""
+    def rows(self, selected: BoolArray | IntArray) -> Events:
+        """Return some of the events, by a mask or by their places, under the same codes."""
         return replace(
             self,
             users=self.users[selected],
@@ -159,12 +159,6 @@ class Events:
             context_labels=context_labels,
             action_labels=action_labels,
         )
-
-    def of_range(self, first: int, last: int) -> Events:
-        """Return the events of the users from ``first`` up to ``last``."""
-        inside = self.rows((self.users >= first) & (self.users < last))
-        labels = Labels(self.user_labels.values[first:last])
-        return replace(inside, users=inside.users - first, user_labels=labels)
 
     def __len__(self) -> int:
         return len(self.users)

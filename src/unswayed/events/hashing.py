@@ -12,8 +12,8 @@ import pyarrow as pa
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
-from unswayed.events.databases import quiet_connection
 from unswayed.events.labels import Labels
+from unswayed.events.sources import quiet_connection
 
 HashArray = npt.NDArray[np.uint64]
 

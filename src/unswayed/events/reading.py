@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from unswayed import memory
 from unswayed.arrays import FloatArray
 from unswayed.errors import InputError, option
 from unswayed.events.attributes import AttributeColumn, AttributeReader, attribute_sql
@@ -23,138 +21,13 @@ from unswayed.events.column_sql import (
     robust_edges,
     seconds_sql,
 )
-from unswayed.events.columns import Columns
-from unswayed.events.databases import quiet_connection
+from unswayed.events.columns import Columns, check_bad_rows
 from unswayed.events.events import LARGEST_REWARD, Events
 from unswayed.events.hashing import labels_of_column, ordered_users
 from unswayed.events.labels import Label, Labels
 from unswayed.events.sources import OpenLog, Source, named, opened, quoted
 from unswayed.events.thinning import latest_possible
-from unswayed.memory import CELL_BYTES, CONTEXT_BYTES, ROW_BYTES, USER_BYTES, MemoryBudget
-from unswayed.storage import temporary_folder, whole_file
-
-_QUARANTINE_FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json"}
-
-
-@dataclass(frozen=True, slots=True)
-class OnBadRows:
-    """What to do with rows that cannot be used: refuse the log, drop them, or set them aside."""
-
-    action: str = "error"
-    quarantine: Path | None = None
-
-    @classmethod
-    def parsed(cls, choice: OnBadRows | str) -> OnBadRows:
-        """Return the choice that a text names: ``error``, ``drop`` or ``quarantine=FILE``."""
-        if isinstance(choice, OnBadRows):
-            return choice
-        word, _, path = choice.partition("=")
-        if word == "quarantine" and path:
-            if Path(path).suffix not in _QUARANTINE_FORMATS:
-                raise InputError(
-                    f"bad rows cannot be written to {path}; end its name in "
-                    f"{', '.join(_QUARANTINE_FORMATS)}."
-                )
-            return cls("quarantine", Path(path))
-        if word in ("error", "drop") and not path:
-            return cls(word)
-        raise InputError(
-            f"{option('--on-bad-rows')} is error, drop or quarantine=FILE, not {choice!r}."
-        )
-
-    @property
-    def keeps_going(self) -> bool:
-        """Whether the rest of the log is used."""
-        return self.action != "error"
-
-    @property
-    def format(self) -> str:
-        """The format of the quarantine file, as DuckDB names it."""
-        return _QUARANTINE_FORMATS[self.quarantine.suffix] if self.quarantine else ""
-
-    def refuse(self, reasons: Mapping[str, int], n_rows: int, *, first: int) -> NoReturn:
-        """Reject a log with bad rows; ``first`` is the number of the first of them, from 1."""
-        listed = "; ".join(f"{count:,}: {reason}" for reason, count in reasons.items())
-        raise InputError(
-            f"{sum(reasons.values()):,} of {n_rows:,} rows cannot be used ({listed}); the first is "
-            f"row {first:,}. Fix them, or use {option('--on-bad-rows', 'drop')} or "
-            f"{option('--on-bad-rows', 'quarantine=FILE')}."
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LeftOut:
-    """The bad rows of one part of a log.
-
-    ``first`` is the number of the first of them in the part, from 1. The rows, and the lines that
-    no parser reads, are there only if they are to be set aside.
-    """
-
-    first: int | None = None
-    rows: pa.Table | None = None
-    lines: pa.Table | None = None
-
-
-def left_out(log: OpenLog, choice: OnBadRows) -> LeftOut:
-    """Collect the bad rows of a part."""
-    if not choice.keeps_going:
-        return LeftOut(first=first_bad_row(log))
-    if choice.quarantine is None:
-        return LeftOut()
-    return LeftOut(
-        rows=log.connection.sql(_rows_sql(log)).to_arrow_table(),
-        lines=log.connection.sql(_LINES_SQL).to_arrow_table() if log.n_broken else None,
-    )
-
-
-def write_quarantine(log: OpenLog, choice: OnBadRows) -> None:
-    """Write the bad rows of a log in their order, then the lines that no parser reads."""
-    lines = f"UNION ALL BY NAME ({_LINES_SQL})" if log.n_broken else ""
-    _copy(log.connection, f"{_rows_sql(log)} {lines}", choice)
-
-
-def write_parts(tables: Iterable[pa.Table], choice: OnBadRows) -> None:
-    """Write the rows and lines of parts, in the order given; one table at a time is in memory."""
-    with temporary_folder() as folder, quiet_connection() as connection:
-        paths = []
-        for number, table in enumerate(tables):
-            paths.append(str(folder / f"{number}.parquet"))
-            pq.write_table(table, paths[-1])
-        listed = ", ".join(map(quoted, paths))
-        _copy(connection, f"FROM read_parquet([{listed}], union_by_name = true)", choice)
-
-
-def first_bad_row(log: OpenLog) -> int | None:
-    """Return the number of the first bad row in the log, from 1, headers not counted."""
-    ((number,),) = log.connection.sql(
-        """
-        SELECT min(number) FROM (SELECT row_number() OVER () AS number, reason FROM log)
-        WHERE reason IS NOT NULL
-        """
-    ).fetchall()
-    return None if number is None else int(number)
-
-
-_LINES_SQL = """
-    SELECT any_value(error_message) AS reason, any_value(csv_line) AS line
-    FROM reject_errors GROUP BY file_id, line ORDER BY file_id, reject_errors.line
-"""
-
-
-def _rows_sql(log: OpenLog) -> str:
-    columns = [name for name in log.connection.sql("FROM log").columns if name != "reason"]
-    return f"SELECT reason, {', '.join(map(named, columns))} FROM log WHERE reason IS NOT NULL"
-
-
-def _copy(connection: duckdb.DuckDBPyConnection, query: str, choice: OnBadRows) -> None:
-    assert choice.quarantine is not None
-    with whole_file(choice.quarantine) as draft:
-        options = f"FORMAT {choice.format}, USE_TMP_FILE false"
-        try:
-            connection.sql(f"COPY ({query}) TO {quoted(str(draft))} ({options})")
-        except duckdb.IOException as error:
-            raise OSError(str(error).splitlines()[0]) from error
-
+from unswayed.memory import CELL_BYTES, CONTEXT_BYTES, ROW_BYTES, USER_BYTES, check_fits
 
 #: Ours: rows that come from DuckDB at a time; the known users are hashed again for each batch.
 _BATCH = 1 << 20
@@ -167,17 +40,24 @@ _ATTRIBUTE_BYTES = 40
 class Provenance:
     """Source, size and columns of a log that was read.
 
-    ``bad_rows`` counts the rows that were left out by reason; ``bins`` holds the inner edges of the
-    binned columns.
+    ``bad_rows`` counts the rows that were left out by reason.
     """
 
     source: str
     n_rows: int
     columns: Columns
     bad_rows: dict[str, int] = field(default_factory=dict)
-    bins: dict[str, tuple[float, ...]] = field(default_factory=dict)
     first_time: str | None = None
     last_time: str | None = None
+
+    @property
+    def bins(self) -> dict[str, tuple[float, ...]]:
+        """The inner edges of the binned columns."""
+        return self.columns.edges
+
+    def without(self, n_rows: int, reason: str) -> Provenance:
+        """Return that so many more rows were left out."""
+        return replace(self, bad_rows={**self.bad_rows, reason: n_rows}) if n_rows else self
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
@@ -195,13 +75,11 @@ class Provenance:
     def from_json(cls, value: Mapping[str, Any]) -> Provenance:
         """Return what ``to_json`` wrote."""
         try:
-            names = dict(value["columns"])
             return cls(
                 str(value["source"]),
                 int(value["rows"]),
-                Columns(**{**names, "context": tuple(names["context"])}),
+                Columns(**value["columns"], bins=value.get("bins", {})),
                 dict(value["bad_rows"]),
-                {column: tuple(edges) for column, edges in value["bins"].items()},
                 value["first_time"],
                 value["last_time"],
             )
@@ -211,7 +89,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Events, and what they were read from; of a part of a log also what was left out.
+    """Events, and what they were read from; of a part of a log also its first bad row, from 1.
 
     ``times`` are seconds, one for each event and NaN where there is none, if they were asked for
     and the log has them. ``attributes`` holds the columns named as features, one value per event.
@@ -219,7 +97,7 @@ class Reading:
 
     events: Events
     provenance: Provenance
-    left_out: LeftOut | None = None
+    first_bad: int | None = None
     times: FloatArray | None = None
     attributes: Mapping[str, AttributeColumn] = field(default_factory=dict)
 
@@ -229,11 +107,9 @@ def read_events(
     *,
     columns: Columns | None = None,
     query: str | None = None,
-    on_bad_rows: OnBadRows | str = "error",
-    bins: dict[str, tuple[float, ...]] | None = None,
+    on_bad_rows: str = "error",
     name: str | None = None,
     is_part: bool = False,
-    memory: int | None = None,
     with_times: bool = False,
     is_dated: bool = False,
 ) -> Reading:
@@ -249,19 +125,13 @@ def read_events(
     query
         What to read from a database.
     on_bad_rows
-        What to do with rows that lack a user, context or action, or a finite reward: "error",
-        "drop" or "quarantine=FILE".
-    bins
-        Inner edges of binned context columns that are fixed already, for instance by the log of
-        another day.
+        What to do with rows that lack a user, context or action, or a finite reward: "error" or
+        "drop".
     name
         What to call the source in reports and errors.
     is_part
-        Whether this is one part of a larger log. Then bad rows are reported, not rejected
-        or written, and there may be no others.
-    memory
-        Bytes that learning from the log may take; by default three quarters of what is free. A log
-        that needs more is refused before its arrays are made.
+        Whether this is one part of a larger log. Then bad rows are reported, not rejected, and
+        there may be no others.
     with_times
         Whether to return the times of the events, too.
     is_dated
@@ -272,7 +142,8 @@ def read_events(
     -----
     Contexts and actions are coded in the order of their labels, users in the order of a hash of
     theirs. So codes depend on the set of labels alone, and not on the order of the rows, the number
-    of threads or the way a log is cut into files.
+    of threads or the way a log is cut into files. A log that needs more than three quarters of the
+    free memory is refused before its arrays are made.
 
     Examples
     --------
@@ -284,70 +155,76 @@ def read_events(
     >>> list(events.context_labels), list(events.action_labels), len(events)
     ([7], [False, True], 2)
     """
-    choice = OnBadRows.parsed(on_bad_rows)
-    budget = MemoryBudget.of(memory)
-    with opened(
-        source,
-        columns or Columns(),
-        query=query,
-        keep_broken=choice.keeps_going,
-        name=name,
-        memory=budget,
-    ) as log:
-        edges = _settled_edges(log, bins or {})
+    check_bad_rows(on_bad_rows)
+    is_dropped = on_bad_rows == "drop"
+    columns = columns or Columns()
+    with opened(source, columns, query=query, keep_broken=is_dropped, name=name) as log:
+        log = replace(log, columns=replace(log.columns, bins=_edges(log)))
         if is_dated and log.columns.time is None:
             raise InputError(
                 f"{option('--half-life')} needs the time of every event, and {log.name} has no "
                 f"column 'time'; name it with {option('--time-column', python='Columns.time')}."
             )
         has_times = (with_times or is_dated) and log.columns.time is not None
-        _create_view(log, edges, may_be_words=is_part, has_times=has_times, is_dated=is_dated)
-        reading = _scan(log, budget, edges, has_times=has_times)
-        reasons = reading.provenance.bad_rows
-        if is_part:
-            return replace(reading, left_out=left_out(log, choice) if reasons else None)
-        first_bad = first_bad_row(log) if reasons and not choice.keeps_going else None
-        check_usable(reading.provenance, choice, first_bad=first_bad)
-        if choice.quarantine is not None and reasons:
-            write_quarantine(log, choice)
+        _create_view(log, may_be_words=is_part, has_times=has_times, is_dated=is_dated)
+        reading = _scan(log, has_times=has_times)
+        if reading.provenance.bad_rows and not is_dropped:
+            reading = replace(reading, first_bad=_first_bad_row(log))
+        if not is_part:
+            check_usable(reading.provenance, reading.first_bad)
         if is_dated:
             return replace(reading, events=replace(reading.events, times=reading.times))
         return reading
 
 
-def check_usable(provenance: Provenance, choice: OnBadRows, *, first_bad: int | None) -> None:
+def _edges(log: OpenLog) -> dict[str, tuple[float, ...]]:
+    """Return the inner edges of the bins of each binned column."""
+    return {
+        column: robust_edges(log, column, bins) if isinstance(bins, int) else bins
+        for column, bins in log.columns.bins.items()
+    }
+
+
+def read_edges(source: Source, columns: Columns, *, keep_broken: bool) -> Columns:
+    """Return the columns with the edges of their bins, for logs that are read in parts."""
+    if not columns.bins:
+        return columns
+    with opened(source, columns, keep_broken=keep_broken) as log:
+        return replace(columns, bins=_edges(log))
+
+
+def check_usable(provenance: Provenance, first_bad: int | None) -> None:
     """Reject a log without usable rows, or with bad ones that were not allowed.
 
-    ``first_bad`` is the number of the first bad row, from 1.
+    ``first_bad`` is the number of the first bad row, from 1; None if bad rows are dropped.
     """
     reasons, n_rows = provenance.bad_rows, provenance.n_rows
     if n_rows == 0:
         raise InputError(f"{provenance.source} has no rows; nothing can be learned from it.")
-    if reasons and not choice.keeps_going:
-        choice.refuse(reasons, n_rows, first=first_bad or 1)
+    if first_bad is not None:
+        listed = "; ".join(f"{count:,}: {reason}" for reason, count in reasons.items())
+        raise InputError(
+            f"{sum(reasons.values()):,} of {n_rows:,} rows cannot be used ({listed}); the first is "
+            f"row {first_bad:,}. Fix them, or use {option('--on-bad-rows', 'drop')}."
+        )
     if sum(reasons.values()) == n_rows:
         raise InputError(
             f"none of the {n_rows:,} rows of {provenance.source} can be used: {reasons}."
         )
 
 
-def _settled_edges(
-    log: OpenLog, given: dict[str, tuple[float, ...]]
-) -> dict[str, tuple[float, ...]]:
-    return {
-        column: given[column] if column in given else robust_edges(log, column, n_bins)
-        for column, n_bins in log.columns.bins.items()
-    }
+def _first_bad_row(log: OpenLog) -> int | None:
+    """Return the number of the first bad row in the log, from 1, headers not counted."""
+    ((number,),) = log.connection.sql(
+        """
+        SELECT min(number) FROM (SELECT row_number() OVER () AS number, reason FROM log)
+        WHERE reason IS NOT NULL
+        """
+    ).fetchall()
+    return None if number is None else int(number)
 
 
-def _create_view(
-    log: OpenLog,
-    edges: dict[str, tuple[float, ...]],
-    *,
-    may_be_words: bool,
-    has_times: bool,
-    is_dated: bool,
-) -> None:
+def _create_view(log: OpenLog, *, may_be_words: bool, has_times: bool, is_dated: bool) -> None:
     """Create the view ``log`` (user, context, action, reward, propensity, moment, reason).
 
     Its rows without a reason are the view ``good``, by conditions that DuckDB can push down.
@@ -357,7 +234,7 @@ def _create_view(
         f", {attribute_sql(log.types, name)} AS {attribute}"
         for name, attribute in zip(columns.features, _attribute_names(columns), strict=True)
     )
-    context = context_sql(log.types, columns.context, edges)
+    context = context_sql(log.types, columns.context, columns.edges)
     reward = number_sql(log, columns.reward, "reward", may_be_words=may_be_words)
     checks = {
         "user is missing": '"user" IS NULL',
@@ -409,9 +286,7 @@ def _time_range(log: OpenLog) -> tuple[str | None, str | None]:
     return found[0], found[1]
 
 
-def _scan(
-    log: OpenLog, budget: MemoryBudget, edges: dict[str, tuple[float, ...]], *, has_times: bool
-) -> Reading:
+def _scan(log: OpenLog, *, has_times: bool) -> Reading:
     """Read the rows: usable ones become codes and numbers, the others are counted by reason."""
     log.connection.sql(
         "CREATE TEMP TABLE grouped AS SELECT context, count(*) AS n FROM log GROUP BY context"
@@ -423,7 +298,8 @@ def _scan(
         CONTEXT_BYTES + n_actions * CELL_BYTES
     )
     size = f"{log.name} with {n_rows:,} rows, {n_contexts:,} contexts and {n_actions:,} actions"
-    budget.check(needed, size)
+    usable = memory.usable_bytes()
+    check_fits(needed, usable, size)
     labels = {name: _coded_labels(log, name) for name in ("context", "action")}
     # The rows were counted by reading them, so a header that lies about them allocates nothing.
     columns: dict[str, npt.NDArray[Any]] = {
@@ -455,7 +331,7 @@ def _scan(
         if attributes:
             collected.add([batch.column(name) for name in attributes])
         n_good += len(batch)
-        budget.check(needed + len(known) * USER_BYTES, f"{size}, and so many users,")
+        check_fits(needed + len(known) * USER_BYTES, usable, f"{size}, and so many users,")
     user_labels, places = ordered_users(known)
     for first in range(0, n_good, _BATCH):  # in place, without a copy of all
         rows = slice(first, min(first + _BATCH, n_good))
@@ -483,7 +359,7 @@ def _scan(
     bad_rows = dict(sorted(bad_rows.items()))
     return Reading(
         events,
-        Provenance(log.name, n_rows, log.columns, bad_rows, edges, *_time_range(log)),
+        Provenance(log.name, n_rows, log.columns, bad_rows, *_time_range(log)),
         times=columns.get("moment"),
         attributes=collected.columns(log.columns.features) if n_good else {},
     )
@@ -551,22 +427,22 @@ def read_contexts(
     source: Source,
     *,
     columns: Sequence[str],
-    bins: Mapping[str, tuple[float, ...]] | None = None,
+    bins: Mapping[str, Sequence[float]] | None = None,
     numbers: Mapping[str, bool] | None = None,
-    memory: int | None = None,
 ) -> ContextRows:
     """Return the rows of a file or table with their contexts, in the order of the file.
 
-    With ``numbers`` the columns are features, and it says which of them are numbers. ``memory`` is
-    how many bytes they may take; by default three quarters of what is free.
+    ``bins`` are the inner edges of binned columns. With ``numbers`` the columns are features, and
+    it says which of them are numbers.
     """
-    wanted = Columns(context=tuple(columns))
-    budget = MemoryBudget.of(memory)
-    with opened(source, wanted, contexts_only=True, memory=budget) as log:
+    named_columns = tuple(columns)
+    wanted = Columns(context=named_columns) if numbers is None else Columns(features=named_columns)
+    with opened(source, wanted, contexts_only=True) as log:
         ((n_rows,),) = log.connection.sql("SELECT count(*) FROM raw").fetchall()
         n_bytes = n_rows * (ROW_BYTES + _VALUE_BYTES * len(log.types))
-        budget.check(n_bytes, f"{log.name} with {n_rows:,} rows")
+        check_fits(n_bytes, memory.usable_bytes(), f"{log.name} with {n_rows:,} rows")
         if numbers is not None:
+            _check_numbers(log, [name for name in columns if numbers[name]])
             selected = [attribute_sql(log.types, name, is_number=numbers[name]) for name in columns]
             names = [f"attribute_{place}" for place in range(len(columns))]
             listed = ", ".join(
@@ -582,3 +458,18 @@ def read_contexts(
         found = log.connection.sql(f"SELECT {context} AS context FROM raw").to_arrow_table()
         rows = log.connection.sql("FROM raw").to_arrow_table()
     return ContextRows(rows, found["context"].to_pylist())
+
+
+def _check_numbers(log: OpenLog, columns: Sequence[str]) -> None:
+    """Refuse features with values that are no numbers, where numbers are needed."""
+    for column in columns:
+        text = f"{named(column)}::VARCHAR"
+        wrong = log.connection.sql(
+            f"SELECT {text} FROM raw WHERE {text} <> '' AND try_cast({text} AS DOUBLE) IS NULL "
+            "LIMIT 1"
+        ).fetchall()
+        if wrong:
+            raise InputError(
+                f"{log.name}: feature {column!r} is {wrong[0][0]!r} in a row, and the policy was "
+                "learned from numbers; correct it, or leave it empty where it is missing."
+            )

@@ -8,7 +8,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, Any, cast
 
@@ -18,10 +18,10 @@ import pyarrow
 import pyarrow as pa
 import pyarrow.parquet
 
+from unswayed import memory
 from unswayed.errors import InputError, option
 from unswayed.events.columns import Columns, check_repeats
-from unswayed.events.databases import is_database, query_rows, quiet_connection
-from unswayed.memory import MemoryBudget
+from unswayed.events.databases import is_database, query_rows
 from unswayed.storage import temporary_folder
 
 #: File formats by suffix; text formats may also end in ".gz".
@@ -238,7 +238,7 @@ def _format_of(path: str) -> str | None:
 #: Beyond this DuckDB spills to disk. Ours: with the arrays of 20M events it keeps us below 3 GB.
 MEMORY_LIMIT = 10**9
 
-#: Ours: DuckDB's share of a small memory budget, and its minimum.
+#: Ours: DuckDB's share of little memory, and its minimum.
 _DUCKDB_SHARE = 3
 _DUCKDB_BYTES = 10**8
 
@@ -264,6 +264,15 @@ class OpenLog:
 
 
 @contextmanager
+def quiet_connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a connection without a progress bar, and close it."""
+    with duckdb.connect() as connection:
+        with suppress(duckdb.InvalidInputException):  # Jupyter without ipywidgets has no bar to set
+            connection.sql("SET enable_progress_bar = false")
+        yield connection
+
+
+@contextmanager
 def opened(
     source: Source,
     columns: Columns,
@@ -272,7 +281,6 @@ def opened(
     keep_broken: bool = False,
     contexts_only: bool = False,
     name: str | None = None,
-    memory: MemoryBudget | None = None,
 ) -> Iterator[OpenLog]:
     """Open a log, and close it afterwards; errors of DuckDB become one sentence.
 
@@ -280,59 +288,41 @@ def opened(
     """
     with temporary_folder() as spill, quiet_connection() as connection:
         connection.sql(f"SET temp_directory = {quoted(str(spill))}")
-        budget = memory or MemoryBudget.of(None)
-        share = max(min(MEMORY_LIMIT, budget.n_bytes // _DUCKDB_SHARE), _DUCKDB_BYTES)
+        share = max(min(MEMORY_LIMIT, memory.usable_bytes() // _DUCKDB_SHARE), _DUCKDB_BYTES)
         connection.sql(f"SET memory_limit = '{share}B'")
-        name = name or _name_of(source, query)
-
+        name = name or _name_of(source)
         try:
-            yield _open(
-                connection,
-                source,
-                columns,
-                name,
-                query=query,
-                keep_broken=keep_broken,
-                contexts_only=contexts_only,
-                memory=budget,
-            )
+            source = _queried(source, query)
+            if isinstance(source, str | os.PathLike):
+                files = find_files(os.fspath(source))
+                yield _open_files(connection, files, columns, keep_broken, contexts_only)
+            elif hasattr(source, "__arrow_c_stream__"):
+                yield _open_arrow(connection, pa.table(source), columns, name, contexts_only)
+            else:
+                raise InputError(
+                    "a log is a path, a database or a table of pyarrow, Polars or pandas, not "
+                    f"{name}."
+                )
         except duckdb.Error as error:
             raise InputError(_explained(name, error)) from error
         except (pa.ArrowException, OSError, EOFError, UnicodeError, zlib.error) as error:
             raise InputError(damaged_file(name, str(error) or type(error).__name__)) from error
 
 
-def _open(
-    connection: duckdb.DuckDBPyConnection,
-    source: Source,
-    columns: Columns,
-    name: str,
-    *,
-    query: str | None,
-    keep_broken: bool,
-    contexts_only: bool,
-    memory: MemoryBudget,
-) -> OpenLog:
-    if isinstance(source, str | os.PathLike):
-        address = os.fspath(source)
-        if is_database(address):
-            if query is None:
-                raise InputError(
-                    f"{name} is a database; say what to read with {option('--query')}: SELECT …"
-                )
-            table = query_rows(address, query, memory)
-            return _open_arrow(connection, table, columns, name, contexts_only)
+def _queried(source: Source, query: str | None) -> Source:
+    """Return the rows of a query for the address of a database, and other sources as they are."""
+    is_path = isinstance(source, str | os.PathLike)
+    if not is_path or not is_database(os.fspath(source)):
         if query is not None:
             raise InputError(
-                f"{option('--query')} needs a database address such as sqlite:///{address}."
+                f"{option('--query')} needs a database address such as sqlite:///shop.db."
             )
-        files = find_files(address)
-        return _open_files(connection, files, columns, keep_broken, contexts_only)
-    if not hasattr(source, "__arrow_c_stream__"):
+        return source
+    if query is None:
         raise InputError(
-            f"a log is a path, a database or a table of pyarrow, Polars or pandas, not {name}."
+            f"a database is more than a log; say what to read with {option('--query')}: SELECT …"
         )
-    return _open_arrow(connection, pa.table(source), columns, name, contexts_only)
+    return query_rows(os.fspath(source), query)
 
 
 def _open_arrow(
@@ -342,7 +332,9 @@ def _open_arrow(
     name: str,
     contexts_only: bool,
 ) -> OpenLog:
-    settled, needed = _settled(columns, table.column_names, name, contexts_only)
+    # pandas hands out its index as a column of such a name unless it is a plain range.
+    names = [column for column in table.column_names if not column.startswith("__index_level_")]
+    settled, needed = _settled(columns, names, name, contexts_only)
     connection.register("raw", table.select(list(needed)))
     return _described(connection, name, settled, n_broken=0)
 
@@ -413,12 +405,11 @@ def _described(
     return OpenLog(connection, name, columns, types, n_broken)
 
 
-def _name_of(source: Source, query: str | None) -> str:
+def _name_of(source: Source) -> str:
     if not isinstance(source, str | os.PathLike):
         return f"the {type(source).__name__}"
     address = os.fspath(source)
-    # An address may hold a password.
-    return "the query's result" if query is not None and is_database(address) else address
+    return "the query's result" if is_database(address) else address  # it may hold a password
 
 
 def _explained(name: str, error: duckdb.Error) -> str:

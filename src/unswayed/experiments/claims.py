@@ -38,16 +38,8 @@ class Verdict(StrEnum):
 class Claim:
     """A statement that results can contradict.
 
-    Attributes
-    ----------
-    name
-        Short and unique within the experiment.
-    statement
-        The claim in words.
-    statistic
-        What was computed, and where it is the worst when there are several.
-    estimate, low, high
-        Its value and interval; None where it cannot be computed.
+    ``name`` is unique within the experiment. ``statistic`` says what was computed, and where it is
+    the worst when there are several; its value and interval are None where it cannot be computed.
     """
 
     name: str

@@ -1,11 +1,10 @@
-"""Figures shared by experiments: curves with bands, and losses by attack."""
+"""Figures shared by experiments: curves with bands."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import ceil
 from typing import Any
 
 import matplotlib as mpl
@@ -17,44 +16,19 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from unswayed.arrays import FloatArray
 from unswayed.experiments.claims import mean_interval
 from unswayed.experiments.results import Curve, Results
-from unswayed.reports.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PALE_GREY,
-    PURPLE,
-    STYLE,
-    VERMILION,
-    label_ends,
-    look_of,
-    new_figure,
-)
+from unswayed.reports.style import GREY, STYLE, label_ends, look_of, new_figure
 
 LOSS = "suboptimality for good users"
 FOUR = 4
 """Ours: four panels are drawn in two rows, so that text stays readable."""
-
-MOST_IN_A_ROW = 6
-"""Ours: panels of a picture of attacks that stand side by side; more stand in rows of four."""
-
-ATTACK_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, BLACK, PALE_GREY)
-ATTACK_MARKERS = ("o", "^", "s", "D", "v", "P", "X")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
     """One set of axes: which series it shows and how its axes read.
 
-    Attributes
-    ----------
-    log_x, log_y
-        Whether an axis is logarithmic.
-    marks
-        Vertical lines, each with a position and a few words.
-    bound
-        A bound as a function of x, drawn as a dashed grey line over the whole numbers.
+    ``marks`` are vertical lines, each with a position and a few words; ``bound`` is a function of
+    x, drawn as a dashed grey line over the whole numbers.
     """
 
     title: str
@@ -168,61 +142,3 @@ def name_curves(ax: Axes, curves: Sequence[Curve]) -> None:
     """Write the names of the algorithms at the right ends of their curves."""
     looks = [(float(curve.means[-1]), look_of(curve.algorithm)) for curve in curves]
     label_ends(ax, [(end, look.label, look.colour) for end, look in looks])
-
-
-def draw_attacks(results: Results, *, heading: str, labels: Panel | None = None) -> Figure | None:
-    """Draw the loss of each algorithm under each attack of the pilot; None without a pilot.
-
-    Axes are named as in a panel of the experiment.
-
-    Sweeps with several series are drawn by the number of the point, since values of x repeat.
-    Oracles are left out: they hear no colluder.
-    """
-    if not results.pilot:
-        return None
-    algorithms = [name for name in results.algorithms if not name.startswith("oracle")]
-    attacks = sorted({row["attack"] for row in results.pilot})
-    is_single = len(results.series) == 1
-    columns = len(algorithms) if len(algorithms) <= MOST_IN_A_ROW else FOUR
-    rows = ceil(len(algorithms) / columns)
-    with titled_figure(
-        heading,
-        width=1.2 + 2.6 * columns,
-        height=0.6 + 3.0 * rows,
-        panels=rows * columns,
-        rows=rows,
-    ) as (figure, axes):
-        for ax in axes[len(algorithms) :]:
-            ax.set_axis_off()
-        for ax, algorithm in zip(axes, algorithms, strict=False):
-            look, means = look_of(algorithm), results.pilot_means(algorithm)
-            looks = zip(attacks, ATTACK_COLOURS, ATTACK_MARKERS, strict=False)
-            for attack, colour, marker in looks:
-                n_drawn = 0
-                for values in means[attack].values():
-                    numbers = np.arange(n_drawn + 1, n_drawn + values.size + 1)
-                    ax.plot(
-                        results.curve(algorithm).xs if is_single else numbers,
-                        values,
-                        color=colour,
-                        marker=marker,
-                        markersize=4.5,
-                        linewidth=1.4,
-                        label=None if n_drawn else attack,
-                    )
-                    n_drawn += values.size
-            ax.set_title(look.label, loc="left", fontsize=11, color=look.colour)
-            ax.set_xlabel(labels.x_label if labels and is_single else "number of the point")
-        for ax in axes[::columns]:
-            ax.set_ylabel(labels.y_label if labels else LOSS, fontsize=10)
-        axes[0].set_ylim(bottom=0.0)
-        handles, names = axes[0].get_legend_handles_labels()
-        figure.legend(
-            handles,
-            names,
-            loc="outside lower center",
-            ncols=len(attacks),
-            frameon=False,
-            fontsize=10,
-        )
-    return figure

@@ -14,13 +14,11 @@ from unswayed.experiments.sweeps import Experiment, Point, along, with_own, worl
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.limits import (
     HidingAdversary,
+    hiding_distance,
+    hiding_hellinger,
     one_sided_adversary,
-    one_sided_distance,
-    one_sided_hellinger,
     success_bound,
     two_sided_adversaries,
-    two_sided_distance,
-    two_sided_hellinger,
 )
 from unswayed.randomness import generator
 from unswayed.simulation.algorithms import find_algorithm
@@ -178,13 +176,10 @@ def _bound(series: str, interactions: FloatArray) -> FloatArray:
     gap, n_users = WORLDS[series]
     plays = interactions.astype(np.int64)
     distance, hellinger = (
-        (one_sided_distance, one_sided_hellinger)
-        if series == PAPERS
-        else (two_sided_distance, two_sided_hellinger)
+        measure(gap, plays, ALPHA, is_one_sided=series == PAPERS)
+        for measure in (hiding_distance, hiding_hellinger)
     )
-    return np.asarray(
-        success_bound(n_users, distance(gap, plays, ALPHA), hellinger(gap, plays, ALPHA))
-    )
+    return np.asarray(success_bound(n_users, distance, hellinger))
 
 
 def _no_better(name: str, statement: str, learners: tuple[str, ...]) -> Judge:

@@ -17,8 +17,7 @@ from threadpoolctl import threadpool_limits
 
 import unswayed
 from unswayed.errors import InputError, option
-from unswayed.experiments.claims import Claim, mean_interval
-from unswayed.experiments.drawing import draw_attacks
+from unswayed.experiments.claims import Claim
 from unswayed.experiments.results import (
     MAIN,
     PILOT,
@@ -38,7 +37,6 @@ from unswayed.experiments.sweeps import (
     cells_of,
     code_version,
     described,
-    find_cell,
     fingerprint,
     quick_version,
     settings_digest,
@@ -66,32 +64,14 @@ MODULES = {
     ),
     "upper_bounds": ("base-case-1", "base-case-2", "lemma-nu", "theorem-upper", "parallel-gain"),
     "lower_bounds": ("theorem-lower", "guessing-game", "hidden-contexts"),
-    "regret": ("regret", "regret-rate", "regret-personal", "regret-drift"),
 }
 """Ids of the experiments in each module; modules are imported on demand."""
-
-BEYOND = MODULES["regret"]
-"""Experiments beyond the paper."""
 
 IDS = (
     *(*MODULES["figures"], "base-case-1", "base-case-2", "lemma-nu", "theorem-upper"),
     *(*MODULES["lower_bounds"], "parallel-gain"),
 )
-"""The paper's experiments and theorems, which run by default."""
-
-
-def split_id(text: str) -> tuple[str, int | None]:
-    """Split the name of a cell into experiment and number; None if it names no cell.
-
-    >>> split_id("figure-2a/7"), split_id("lemma-nu")
-    (('figure-2a', 7), ('lemma-nu', None))
-    """
-    name, slash, number = text.partition("/")
-    if not slash:
-        return name, None
-    if not number.isdecimal():
-        raise InputError(f"'{text}' names no cell: after the slash comes its number.")
-    return name, int(number)
+"""All experiments, in the order of the paper."""
 
 
 def find_experiment(name: str) -> Experiment:
@@ -101,7 +81,7 @@ def find_experiment(name: str) -> Experiment:
     'Figure 2(a): more contexts'
     """
     modules = {known: module for module, names in MODULES.items() for known in names}
-    choices = {known: modules[known] for known in (*IDS, *BEYOND)}
+    choices = {known: modules[known] for known in IDS}
     module = import_module(f"unswayed.experiments.{find(name, choices, kind='experiment')}")
     experiments: tuple[Experiment, ...] = module.EXPERIMENTS
     return next(experiment for experiment in experiments if experiment.id == name)
@@ -134,23 +114,20 @@ def run_missing(
     workers: Workers,
     *,
     repetitions: int,
-    only: Cell | None = None,
     watcher: Watcher | None = None,
 ) -> list[Row]:
     """Run all repetitions that the store does not have yet, and return all rows.
 
     First the pilot, in which every attack of a point is tried on every algorithm; then the main
-    stage, in which each cell meets the attack that was the strongest there. ``only`` leaves out all
-    cells but one.
+    stage, in which each cell meets the attack that was the strongest there.
     """
     if repetitions < 1:
         raise InputError(f"{option('--repetitions')} is {repetitions}: at least 1 is needed.")
     store.open(fingerprint(experiment))
-    cells = cells_of(experiment) if only is None else (only,)
     for stage in (PILOT, MAIN):
         rows = store.rows()
         done = {key_of(row) for row in rows}
-        tasks = _missing(experiment, cells, stage, done, strongest_attacks(rows), repetitions)
+        tasks = _missing(experiment, stage, done, strongest_attacks(rows), repetitions)
         if watcher is not None:
             watcher.expect(sum(len(task.repetitions) for task in tasks))
         for finished in workers.results(perform, tasks):
@@ -162,7 +139,6 @@ def run_missing(
 
 def _missing(
     experiment: Experiment,
-    cells: tuple[Cell, ...],
     stage: str,
     done: set[Key],
     strongest: dict[int, str],
@@ -170,7 +146,7 @@ def _missing(
 ) -> list[Task]:
     chunk = CHUNK * experiment.repetition_factor
     tasks = []
-    for cell in cells:
+    for cell in cells_of(experiment):
         is_contested = len(cell.point.attacks) > 1
         if stage == PILOT:
             attacks = cell.point.attacks if is_contested else ()
@@ -236,16 +212,10 @@ def perform(task: Task) -> list[Row]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Result of an experiment: its claims and figures.
+    """Result of an experiment.
 
-    Attributes
-    ----------
-    cpu_seconds
-        Processor time of all repetitions that the results hold, whenever they were run.
-    commit
-        The code of all rows; a folder refuses to mix them.
-    settings
-        Digest of seeds and points.
+    ``cpu_seconds`` is the processor time of all repetitions that the results hold, whenever they
+    were run; ``commit`` the code of all rows; ``settings`` a digest of seeds and points.
     """
 
     id: str
@@ -255,21 +225,6 @@ class Outcome:
     commit: str
     settings: str
     claims: tuple[Claim, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellOutcome:
-    """Mean of one cell, with a 95 % interval."""
-
-    id: str
-    algorithm: str
-    attack: str
-    x: float
-    series: str
-    repetitions: int
-    mean: float
-    low: float | None
-    high: float | None
 
 
 def run_and_report(
@@ -282,51 +237,16 @@ def run_and_report(
     watcher: Watcher | None = None,
 ) -> Outcome:
     """Run missing repetitions of an experiment, then write figures and claims into its folder."""
+    if repetitions is None:
+        repetitions = QUICK_REPETITIONS if quick else FULL_REPETITIONS
     rows = run_missing(
         quick_version(experiment) if quick else experiment,
         Store(folder),
         workers,
-        repetitions=_repetitions(repetitions, quick=quick),
+        repetitions=repetitions,
         watcher=watcher,
     )
     return _report(experiment, folder, rows)
-
-
-def run_cell(
-    experiment: Experiment,
-    number: int,
-    folder: Path,
-    workers: Workers,
-    *,
-    quick: bool = False,
-    repetitions: int | None = None,
-    watcher: Watcher | None = None,
-) -> CellOutcome:
-    """Run missing repetitions of one cell and return its mean; nothing is drawn."""
-    experiment = quick_version(experiment) if quick else experiment
-    cell = find_cell(experiment, number)
-    rows = run_missing(
-        experiment,
-        Store(folder),
-        workers,
-        repetitions=_repetitions(repetitions, quick=quick),
-        only=cell,
-        watcher=watcher,
-    )
-    main = Results([row for row in rows if row["number"] == number]).main
-    values = np.array([row["value"] for row in main])
-    low, high = mean_interval(values)
-    return CellOutcome(
-        id=cell.id,
-        algorithm=cell.algorithm,
-        attack=main[0]["attack"],
-        x=cell.point.x,
-        series=cell.point.series,
-        repetitions=len(main),
-        mean=float(values.mean()),
-        low=low if len(main) > 1 else None,
-        high=high if len(main) > 1 else None,
-    )
 
 
 def redraw(experiment: Experiment, folder: Path) -> Outcome:
@@ -343,22 +263,9 @@ def _attack_in_words(row: Row, tied: dict[int, tuple[str, ...]]) -> str:
     return f"{row['algorithm']}: {row['attack']}{tie}"
 
 
-def _repetitions(asked: int | None, *, quick: bool) -> int:
-    if asked is not None:
-        return asked
-    return QUICK_REPETITIONS if quick else FULL_REPETITIONS
-
-
 def _report(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> Outcome:
     results = Results(rows)
     save(experiment.picture(results), folder, "figure")
-    attacks = draw_attacks(
-        results,
-        heading=f"{experiment.title}: every attack in the pilot",
-        labels=experiment.panels[0] if experiment.panels else None,
-    )
-    if attacks is not None:
-        save(attacks, folder, "attacks")
     outcome = Outcome(
         id=experiment.id,
         title=experiment.title,

@@ -172,14 +172,8 @@ def tied_attacks(rows: Iterable[Row]) -> dict[int, tuple[str, ...]]:
 class Curve:
     """An algorithm along the points of one series.
 
-    Attributes
-    ----------
-    xs
-        Shape (n_points,), ascending.
-    values
-        Shape (n_repetitions, n_points); a row is one repetition throughout.
-    repetitions
-        The numbers of the repetitions, ascending.
+    ``xs`` has shape (n_points,) and ascends; a row of ``values``, shape (n_repetitions, n_points),
+    is one repetition throughout.
     """
 
     algorithm: str
@@ -263,22 +257,6 @@ class Results:
     def at(self, algorithm: str, x: float, series: str = "") -> FloatArray:
         """Return the repetitions of an algorithm at one point."""
         return self.curve(algorithm, series).at(x)
-
-    def pilot_means(self, algorithm: str) -> dict[str, dict[str, FloatArray]]:
-        """Return the means of the pilot by attack and series, points in the sweep's order."""
-        values: dict[str, dict[str, dict[int, list[float]]]] = {}
-        for row in self.pilot:
-            if row["algorithm"] == algorithm:
-                by_series = values.setdefault(row["attack"], {})
-                by_cell = by_series.setdefault(row["series"], {})
-                by_cell.setdefault(row["number"], []).append(row["value"])
-        return {
-            attack: {
-                series: np.array([np.mean(by_cell[number]) for number in sorted(by_cell)])
-                for series, by_cell in by_series.items()
-            }
-            for attack, by_series in values.items()
-        }
 
 
 def _finished_everywhere(every: Sequence[Row], rows: Sequence[Row]) -> set[int]:

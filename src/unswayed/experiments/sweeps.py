@@ -7,14 +7,13 @@ import json
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
 import unswayed
-from unswayed.errors import InputError
 from unswayed.experiments.claims import FEWEST, Claim, Judge
 from unswayed.experiments.drawing import Panel, draw_panels
 from unswayed.experiments.results import Results
@@ -22,9 +21,8 @@ from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.limits import users_needed
 from unswayed.simulation.attacks.base import Knowledge
 from unswayed.simulation.attacks.registry import ATTACKS
-from unswayed.simulation.instances import Drift
 from unswayed.simulation.settings import Settings
-from unswayed.simulation.simulate import Goal, run_repetition
+from unswayed.simulation.simulate import run_repetition
 
 Measure = Callable[[Settings, str, str, int], float]
 """Measured value of one repetition, from (settings, algorithm, attack, repetition)."""
@@ -166,23 +164,11 @@ def cells_of(experiment: Experiment) -> tuple[Cell, ...]:
     )
 
 
-def find_cell(experiment: Experiment, number: int) -> Cell:
-    """Return the cell of this number, or say which numbers there are."""
-    cells = cells_of(experiment)
-    if number >= len(cells):
-        raise InputError(
-            f"there is no cell {experiment.id}/{number}: numbers go from 0 to {len(cells) - 1}."
-        )
-    return cells[number]
-
-
 def described(settings: Settings) -> dict[str, Any]:
     """Return what fixes a world, flat; attack, algorithms, repetitions and seed are not part."""
     fields = asdict(settings)
     for name in ("attack", "knobs", "algorithms", "repetitions", "seed"):
         del fields[name]
-    if fields["drift"] == Drift.NONE.value:  # older results know of none
-        del fields["drift"]
     return {
         name: str(value) if isinstance(value, tuple) else value for name, value in fields.items()
     }
@@ -289,18 +275,10 @@ def quick_version(experiment: Experiment) -> Experiment:
 
 
 def suboptimality_in_arena(
-    settings: Settings,
-    algorithm: str,
-    attack: str,
-    repetition: int,
-    goal: Goal = Goal.SUBOPTIMALITY,
+    settings: Settings, algorithm: str, attack: str, repetition: int
 ) -> float:
     """Return what good users lose when the algorithm learns against the attack.
 
     The same number as `unswayed simulate` gives for these settings, seed and repetition.
     """
-    return run_repetition(replace(settings, attack=attack), algorithm, repetition, goal).loss
-
-
-regret_in_arena: Measure = partial(suboptimality_in_arena, goal=Goal.REGRET)
-"""A good user's mean regret, as `unswayed simulate --goal regret` gives it."""
+    return run_repetition(replace(settings, attack=attack), algorithm, repetition).loss

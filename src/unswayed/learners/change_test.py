@@ -11,7 +11,7 @@ from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.estimators import Intervals, mean_intervals
 from unswayed.events import Label
-from unswayed.learners.design import Design, uniform_design
+from unswayed.learners.design import Design, uneven_shares, uniform_design
 from unswayed.tallies import Tallies, entry_users
 
 LEVEL = 0.01
@@ -130,7 +130,8 @@ def changes_between(
     Colluders may all come in one window and to one context, but the platform chooses the action.
     So a cell holds at most about 1/A of the visits of the n busiest users of its context, n the
     number of colluders (Freedman's inequality, since they may stop at any time), and never more
-    than n colluders. With propensities the bound is n.
+    than n colluders; a bound on the action's share takes the place of 1/A where actions were drawn
+    unevenly. With propensities the bound is n.
     """
     alpha = check_adversarial_fraction(alpha)
     parts = (before, after)
@@ -201,8 +202,15 @@ def most_colluders(
     ranks = np.arange(len(order)) - np.searchsorted(contexts[order], contexts[order])
     is_top = ranks < n_colluders
     top = np.bincount(contexts[order][is_top], visits[order][is_top], tallies.n_contexts)
-    most = np.minimum(_most_plays(top / n_actions, failure_probability), n_colluders)
-    return np.repeat(np.floor(most).astype(np.int64), n_actions)
+    shape = (tallies.n_contexts, n_actions)
+    counted = np.where(design.is_sticky[tallies.cells // n_actions], 1.0, tallies.plays)
+    draws = np.bincount(tallies.cells, counted, tallies.n_cells).reshape(shape)
+    shares = uneven_shares(draws, failure_probability)
+    if shares is None:
+        shares = np.full(shape, 1.0 / n_actions)
+    expected: FloatArray = top[:, None] * shares
+    most = np.minimum(_most_plays(expected, failure_probability), n_colluders)
+    return np.floor(most).astype(np.int64).ravel()
 
 
 def _most_plays(expected: FloatArray, failure_probability: float) -> FloatArray:

@@ -7,8 +7,9 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
-from unswayed.arrays import BoolArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.learners.reward_range import RewardBound
 from unswayed.tallies import Tallies, UserTallies
@@ -18,6 +19,11 @@ DesignName = Literal["auto", "sticky", "uniform"]
 #: Ours. A (user, context) pair met twice or more is evidence: uniform play of A actions repeats the
 #: first action with probability 1/A ≤ 1/2, so 40 pairs without a change have p-value below 1e-12.
 STICKY_EVIDENCE_PAIRS = 40
+
+
+#: Ours. Actions count as assigned unevenly if even draws would split a log so with a smaller
+#: probability (chi-squared test over all contexts).
+UNEVEN = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,3 +113,27 @@ def design_by_context(tallies: Tallies) -> Design:
     changed = pairs[1:][pairs[1:] == pairs[:-1]] % tallies.n_contexts
     is_sticky = np.bincount(changed, minlength=tallies.n_contexts) == 0
     return replace(sticky_design(tallies), is_sticky=is_sticky)
+
+
+def uneven_shares(draws: IntArray, failure_probability: float) -> FloatArray | None:
+    """Return upper bounds on the probabilities of actions, or None if they were drawn evenly.
+
+    Nobody chooses the action they get, so a coalition has the same probabilities as all others.
+
+    Parameters
+    ----------
+    draws
+        Shape (n_contexts, n_actions); how often each action was drawn.
+    failure_probability
+        Allowed for each bound (Clopper and Pearson).
+    """
+    n_actions = draws.shape[1]
+    total = draws.sum(axis=1, keepdims=True)
+    is_tested = total[:, 0] > 0
+    expected = total[is_tested] / n_actions
+    surprise = float(((draws[is_tested] - expected) ** 2 / expected).sum())
+    dof = int(is_tested.sum()) * (n_actions - 1)
+    if dof == 0 or special.chdtrc(dof, surprise) >= UNEVEN:
+        return None
+    others = np.maximum(total - draws, 1e-9)
+    return np.asarray(special.betaincinv(draws + 1.0, others, 1.0 - failure_probability))

@@ -34,69 +34,40 @@ MOST_DOUBT = 16.0
 class Schedule:
     """Epochs by the age of the campaign, in interactions per user.
 
-    Epoch 0 lasts until age ``first`` and everybody explores. Each later epoch ends at ``growth``
-    times the age at which it began, and explores each (context, action) about ``plays_per_cell``
-    times: exploration grows with the logarithm of the age, and no end need be known.
+    Epoch 0 lasts until age ``first`` and everybody explores. Each later epoch ends at twice the age
+    at which it began, and explores each (context, action) about ``plays_per_cell`` times:
+    exploration grows with the logarithm of the age, and no end need be known.
 
     Parameters
     ----------
     first
         Interactions per user in epoch 0.
-    growth
-        Above 1; infinite for a single epoch of exploration and a policy for ever after.
     plays_per_cell
         Exploring plays of each context and action in a later epoch, all users together.
-    longest
-        The most interactions per user in one epoch; infinite by default.
 
     Examples
     --------
     >>> schedule = Schedule(first=4)
-    >>> [schedule.end(epoch) for epoch in range(4)], schedule.epoch_at(9)
-    ([4, 8, 16, 32], 2)
-    >>> [Schedule(first=4, longest=10).end(epoch) for epoch in range(5)]
-    [4, 8, 16, 26, 36]
+    >>> [schedule.end(epoch) for epoch in range(4)]
+    [4, 8, 16, 32]
     """
 
     first: int
-    growth: float = 2.0
     plays_per_cell: float = PLAYS_PER_CELL
-    longest: float = math.inf
 
     def __post_init__(self) -> None:
         if self.first < 1:
             raise InputError(f"first is {self.first}: epoch 0 needs at least 1 interaction.")
-        if not self.growth > 1.0:
-            raise InputError(f"growth is {self.growth}: it must be above 1.")
         if not (math.isfinite(self.plays_per_cell) and self.plays_per_cell >= 0):
             raise InputError(f"plays_per_cell is {self.plays_per_cell}: it must be 0 or larger.")
-        if not self.longest >= 1:
-            raise InputError(f"longest is {self.longest}: an epoch needs at least 1 interaction.")
 
-    def end(self, epoch: int) -> float:
-        """Return the age at which an epoch ends; infinite if it never does."""
-        if epoch == 0:
-            return self.first
-        if math.isinf(self.growth):
-            return math.inf
-        end: float = self.first
-        for number in range(1, epoch + 1):
-            grown = math.ceil(self.first * self.growth**number)
-            if grown - end > self.longest:
-                return end + (epoch - number + 1) * self.longest
-            end = grown
-        return end
+    def end(self, epoch: int) -> int:
+        """Return the age at which an epoch ends."""
+        return self.first << epoch
 
-    def length(self, epoch: int) -> float:
+    def length(self, epoch: int) -> int:
         """Length of an epoch in interactions per user."""
         return self.end(epoch) - (self.end(epoch - 1) if epoch else 0)
-
-    def epoch_at(self, age: float) -> int:
-        """Return the epoch that runs at an age."""
-        epoch = 0
-        while age >= self.end(epoch):
-            epoch += 1
-        return epoch
 
     def explorer_share(
         self,

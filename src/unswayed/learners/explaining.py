@@ -11,7 +11,6 @@ import numpy as np
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.events import Label, Provenance
 from unswayed.learners.methods import DEFAULT_METHOD
-from unswayed.learners.tastes import Personal
 from unswayed.policy import Policy, best_known
 from unswayed.policy.documents import json_number
 from unswayed.tallies import UserTallies
@@ -287,8 +286,7 @@ def notes_on_policy(policy: Policy, source: Mapping[str, Any]) -> tuple[str, ...
     if evidence.get("bounded", 0.0) > WORTH_SAYING:
         notes.append(
             f"{evidence['bounded']:.1%} of the plays do not count: repeated plays of an account in "
-            f"a cell count less, up to what a share {policy.alpha:.2g} of its "
-            "visitors reach."
+            "a cell count less, and no account counts more than three times the average one."
         )
     if evidence.get("cut", 0.0) > WORTH_SAYING:
         notes.append(
@@ -317,12 +315,3 @@ def _note_on_lie(lie: Mapping[str, Any]) -> str:
 
 def _examples(names: Mapping[str, Any] | list[str]) -> str:
     return ", ".join(repr(name) for name in list(names)[:EXAMPLES])
-
-
-def note_on_tastes(found: Personal, n_users: int) -> str:
-    """Return a note on the users who differ."""
-    return (
-        f"{found.n_different:,} of {n_users:,} users differ from the common taste by more than "
-        f"chance; {len(found.decisions.user_labels):,} of them get {len(found.decisions.users):,} "
-        "decisions of their own."
-    )

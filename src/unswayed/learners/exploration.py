@@ -23,6 +23,9 @@ from unswayed.policy import Assignment
 from unswayed.policy.assignment import siphash_of_four, uniform_index
 from unswayed.tallies import Accumulator, Tallies
 
+#: Ours: size of the cache of actions a_{i,s}; about 100 bytes an entry.
+_MOST_KEPT = 100_000
+
 _SMALLEST, _LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
@@ -104,24 +107,31 @@ def check_storable(label: Label, row: int) -> None:
 
 
 class GrowingArray:
-    """A one-dimensional array that doubles its room when it is full."""
+    """A one-dimensional array that doubles its room when it is full.
+
+    ``cells`` are its values and the unused room, as Python's numbers: quicker to read and write one
+    at a time than those of an array.
+    """
 
     def __init__(self, dtype: npt.DTypeLike) -> None:
         self._room = np.zeros(16, dtype)
         self._size = 0
+        self.cells = self._room.data
 
     def __len__(self) -> int:
         return self._size
+
+    def __getstate__(self) -> npt.NDArray[Any]:
+        return self.values
+
+    def __setstate__(self, values: npt.NDArray[Any]) -> None:
+        self.__init__(values.dtype)  # type: ignore[misc]  # a view cannot be pickled
+        self.append(values)
 
     @property
     def values(self) -> npt.NDArray[Any]:
         """The appended values, as a writable view."""
         return self._room[: self._size]
-
-    @property
-    def room(self) -> npt.NDArray[Any]:
-        """The whole buffer, including unused capacity."""
-        return self._room
 
     def append(self, values: npt.ArrayLike) -> None:
         """Append values at the end."""
@@ -131,6 +141,7 @@ class GrowingArray:
             room = np.zeros(max(end, 2 * len(self._room)), self._room.dtype)
             room[: self._size] = self.values
             self._room = room
+            self.cells = room.data
         self._room[self._size : end] = new
         self._size = end
 
@@ -162,11 +173,12 @@ class Exploration:
         self.warmup_interactions = warmup_interactions
         self.alpha = alpha
         self._choose_frequent = split_contexts if is_split else frequent_contexts
-        self._users = GrowingArray(np.uint64)
-        self._contexts = GrowingArray(np.uint64)
+        self._users = GrowingArray(np.int64)
+        self._contexts = GrowingArray(np.int64)
         self._plays = GrowingArray(np.int64)
         self._is_sticky: GrowingArray | None = None
-        self._key = assignment.key
+        self._kept: dict[tuple[int, int], int] = {}
+        self._key = (*assignment.key, assignment.epoch, n_actions)
         self._warmup = Accumulator(n_actions=n_actions)
         self._main = Accumulator(n_actions=n_actions)
         self.add_contexts(contexts)
@@ -190,12 +202,12 @@ class Exploration:
 
     def add_users(self, labels: Iterable[Label]) -> None:
         """Register new users; codes continue from the existing ones."""
-        self._users.append(self.assignment.digests("user", labels))
+        self._users.append(self.assignment.digests("user", labels).view(np.int64))
         self._plays.append(np.zeros(len(self._users) - len(self._plays)))
 
     def add_contexts(self, labels: Iterable[Label]) -> None:
         """Register new contexts; after the warm-up new contexts are rare."""
-        self._contexts.append(self.assignment.digests("context", labels))
+        self._contexts.append(self.assignment.digests("context", labels).view(np.int64))
         if self._is_sticky is not None:
             self._is_sticky.append(np.zeros(len(self._contexts) - len(self._is_sticky)))
 
@@ -210,27 +222,27 @@ class Exploration:
         # Line 6 for frequent contexts, line 8 for the others.
         return np.where(is_sticky, self._drawn(users, contexts), uniform)
 
-    def knows(self, user: int, context: int) -> bool:
-        """Whether a user's and a context's code are registered."""
-        return 0 <= user < len(self._users) and 0 <= context < len(self._contexts)
-
-    def decide_one(self, user: int, context: int) -> int:
-        """``decide`` for one arrival with registered codes, without arrays."""
-        is_warm = not (self.warmup_interactions and self.warmup_left)
-        if is_warm and self._is_sticky is None:
+    def decide_one(self, user: int, context: int) -> int | None:
+        """``decide`` for one arrival, without arrays; None if a code is not registered."""
+        action, plays = self._kept.get((user, context)), self._plays.cells
+        if action is not None:
+            plays[user] += 1
+            return action
+        if not (0 <= user < len(self._users) and 0 <= context < len(self._contexts)):
+            return None
+        if self._is_sticky is None and not self.warmup_left:
             self._sticky()
-        is_sticky = is_warm and self._is_sticky is not None and self._is_sticky.room[context]
-        return _drawn_one(
-            self._key,
-            self._users.room,
-            self._contexts.room,
-            self._plays.room,
-            user,
-            context,
-            self.assignment.epoch,
-            bool(is_sticky),
-            self.n_actions,
+        is_sticky = self._is_sticky is not None and self._is_sticky.cells[context]
+        plays[user] += 1
+        play = 0 if is_sticky else plays[user]
+        action = _drawn_one(
+            *self._key, self._users.cells[user], self._contexts.cells[context], play
         )
+        if is_sticky:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept[user, context] = action
+        return action
 
     def observe(
         self, users: IntArray, contexts: IntArray, actions: IntArray, rewards: FloatArray
@@ -374,24 +386,8 @@ def next_plays(plays: IntArray, users: IntArray) -> IntArray:
 
 @compiled
 def _drawn_one(
-    key: tuple[int, int],
-    users: npt.NDArray[np.uint64],
-    contexts: npt.NDArray[np.uint64],
-    plays: IntArray,
-    user: int,
-    context: int,
-    epoch: int,
-    is_sticky: bool,
-    n_actions: int,
+    low: int, high: int, epoch: int, n_actions: int, user: int, context: int, play: int
 ) -> int:
-    """Return the action of one arrival, and count the play; codes are within bounds."""
-    play = plays[user]
-    plays[user] += 1
-    hashed = siphash_of_four(
-        key,
-        np.int64(users[user]),  # type: ignore[arg-type]  # numba's integers
-        np.int64(contexts[context]),  # type: ignore[arg-type]
-        epoch,
-        0 if is_sticky else play + 1,
-    )
-    return np.int64(uniform_index(hashed, np.uint64(n_actions)))  # type: ignore[return-value]
+    """Return the action of one arrival."""
+    hashed = siphash_of_four((low, high), user, context, epoch, play)
+    return np.int64(uniform_index(hashed, np.uint64(n_actions)))  # type: ignore[return-value]  # numba's integers

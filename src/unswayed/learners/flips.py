@@ -1,33 +1,27 @@
 """The flip fraction: the smallest share of accounts that could change each decision.
 
-Lower bounds are certified, exactly where trimmed means decide; upper bounds are attacks that were
-carried out.
+Lower bounds are certified, exactly where trimmed means decide; upper bounds are attained there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
-from unswayed.errors import InputError, option
 from unswayed.estimators.spectral_filter import LARGEST_BUDGET
 from unswayed.estimators.trimming import sort_within_groups, trim_count
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.methods import method_named
 from unswayed.learners.paper import (
     FAILURE_PROBABILITY,
     measure_units,
     measured_from,
 )
-from unswayed.policy import best_known
 from unswayed.tallies import Tallies, UserTallies, entry_users
 
 UNDECIDED = -1
@@ -59,8 +53,8 @@ class FlipBounds:
     lower
         Shape (n_contexts,); certified: no smaller share can change the decision.
     upper
-        Shape (n_contexts,); attained: an attack with this share changes the decision. NaN where no
-        attack was found or tried.
+        Shape (n_contexts,); attained: replacing this share changes the decision. NaN where
+        none is known.
     certificates
         Shape (n_contexts,); a ``Certificate`` for each lower bound.
     held
@@ -82,24 +76,6 @@ class FlipBounds:
         return bool((is_exact | (self.lower * self.n_accounts > 1.5)).any())
 
 
-Certify = Literal["none", "bounds", "attack"]
-
-CERTIFY_CHOICES: tuple[Certify, ...] = ("none", "bounds", "attack")
-
-#: Called with the number of decisions attacked so far, and of all to attack.
-OnAttack = Callable[[int, int], None]
-
-
-def check_certify(certify: str) -> Certify:
-    """Return a valid choice; raise ``InputError`` with the valid ones otherwise."""
-    for choice in CERTIFY_CHOICES:
-        if certify == choice:
-            return choice
-    raise InputError(
-        f"{option('--certify')} is {certify!r}: choose one of {', '.join(CERTIFY_CHOICES)}."
-    )
-
-
 def flip_bounds(
     method: str,
     tallies: UserTallies,
@@ -108,9 +84,7 @@ def flip_bounds(
     *,
     alpha: float,
     warmup: Tallies | None = None,
-    certify: Certify = "bounds",
-    on_attack: OnAttack = lambda _done, _total: None,
-) -> FlipBounds | None:
+) -> FlipBounds:
     """Bound the share of accounts that it takes to change each decision.
 
     Parameters
@@ -121,39 +95,16 @@ def flip_bounds(
         What it was given.
     estimates
         What it returned.
-    certify
-        "bounds" computes what can be had without learning again, in about the time of sorting the
-        data once. "attack" also attacks every decision that is left without an upper bound, and
-        learns some 15 times for each; it needs all tallies in one place. "none" returns None.
-    on_attack
-        Called before each attacked decision with how many are done and how many there are.
 
     Notes
     -----
     Guarantee: no share below ``lower`` changes the decision, on the condition that the certificate
-    names; a coalition of the share ``upper`` does change it.
+    names; a coalition of the share ``upper`` does change it. It takes about the time of sorting the
+    data once.
     """
-    if check_certify(certify) == "none":
-        return None
-    bounds = one_account(tallies)
-    if method in CERTIFIERS:
-        bounds = CERTIFIERS[method](tallies, design, estimates, alpha=alpha, warmup=warmup)
-    if certify == "bounds":
-        return bounds
-    if not isinstance(tallies, Tallies):
-        raise InputError(
-            "attacks need all tallies in one place; use "
-            f"{option('--certify', 'bounds')} for so large a log."
-        )
-    upper = bounds.upper.copy()
-    contexts = np.flatnonzero(np.isnan(upper)).tolist()
-    for done, context in enumerate(contexts):
-        on_attack(done, len(contexts))
-        attack = _Attack(method, tallies, design, estimates, context, alpha=alpha, warmup=warmup)
-        found = attack.fewest()
-        if found is not None:
-            upper[context] = found / bounds.n_accounts
-    return replace(bounds, upper=upper)
+    if method in CERTIFIED:
+        return certify_paper(tallies, design, estimates, alpha=alpha, warmup=warmup)
+    return one_account(tallies)
 
 
 def one_account(tallies: UserTallies) -> FlipBounds:
@@ -169,180 +120,6 @@ def decisions(estimates: Estimates) -> IntArray:
     """Return the action of each context, ``UNDECIDED`` without an estimate; shape (n_contexts,)."""
     is_decided = ~np.isnan(estimates.mean_rewards).all(axis=1)
     return np.where(is_decided, estimates.actions, UNDECIDED)
-
-
-# Attacks.
-
-LARGEST_SHARE = 0.5
-"""Ours: a coalition of half of the accounts changes any decision, so none larger is tried."""
-
-GROWTH = 4
-"""Ours: coalitions grow by this factor until one succeeds; then the gap is halved."""
-
-PRECISION = 0.05
-"""Ours: the search ends when the coalition is known to this relative precision."""
-
-MOVED_SHARES = (0.0, 1.0, 0.3)
-"""Ours: fractions of their plays that replaced accounts move into the attacked context, in the
-order in which they are tried."""
-
-
-class _Attack:
-    """Search for the fewest replaced accounts that change one decision, learning again each time.
-
-    The accounts that speak most for the chosen action against the runner-up are replaced, by
-    accounts that give the runner-up the largest reward seen in the data and the chosen action the
-    smallest. They either keep their histories otherwise, or move their plays into the context. All
-    that the method was given beside the tallies is held: accounts keep their assigned actions, and
-    behaved in a warm-up. A better attack may exist.
-    """
-
-    def __init__(
-        self,
-        method: str,
-        tallies: Tallies,
-        design: Design,
-        estimates: Estimates,
-        context: int,
-        *,
-        alpha: float,
-        warmup: Tallies | None,
-    ) -> None:
-        self._learn = method_named(method)
-        self._tallies, self._design, self._alpha, self._warmup = tallies, design, alpha, warmup
-        self._context, self._leader = context, int(estimates.actions[context])
-        others = estimates.mean_rewards[[context]]
-        others[0, self._leader] = np.nan
-        # An excluded action, too: what rules it out may fall to the attack.
-        self._rival = int(best_known(others)[0])
-        self._has_rival = not np.isnan(others[0, self._rival])
-        self._users, self._interactions = entry_users(tallies.indptr), tallies.interactions
-        base = context * tallies.n_actions
-        self._at_leader = tallies.cells == base + self._leader
-        self._at_rival = tallies.cells == base + self._rival
-        rewards = tallies.sums / tallies.counts
-        self._low, self._high = float(rewards.min()), float(rewards.max())
-
-    def fewest(self) -> int | None:
-        """Return the fewest replaced accounts that were found to change the decision.
-
-        None if no coalition of up to half of the accounts succeeded, or no rival was learned.
-        """
-        best = None
-        most = int(LARGEST_SHARE * (self._interactions > 0).sum())
-        for share in MOVED_SHARES if self._has_rival else ():
-            accounts = (self._movers() if share else self._turners())[:most]
-            if len(accounts):
-                best = self._search(share, accounts, best)
-        return best
-
-    def _search(self, share: float, accounts: IntArray, best: int | None) -> int | None:
-        """Return the smallest successful coalition found, or ``best`` if none is smaller."""
-        failed, most = 0, len(accounts)
-        if best is not None:
-            # Another share is worth a search only if it beats the best by more than the precision.
-            found = min(best - max(1, round(PRECISION * best)), most)
-            if found < 1 or not self._succeeds(share, accounts[:found]):
-                return best
-        else:
-            found = 1
-            while not self._succeeds(share, accounts[:found]):
-                if found >= most:
-                    return None
-                failed, found = found, min(GROWTH * found, most)
-        while found - failed > max(1.0, PRECISION * found):
-            middle = (found + failed) // 2
-            if self._succeeds(share, accounts[:middle]):
-                found = middle
-            else:
-                failed = middle
-        return found
-
-    def _succeeds(self, share: float, accounts: IntArray) -> bool:
-        attacked = self._moved(accounts, share) if share else self._turned(accounts)
-        learned = self._learn(attacked, self._design, alpha=self._alpha, warmup=self._warmup)
-        return bool(decisions(learned)[self._context] not in (self._leader, UNDECIDED))
-
-    def _per_play(self, values: FloatArray) -> FloatArray:
-        """Return sums of entries over the interactions of their users; shape (n_users,)."""
-        sums = np.bincount(self._users, values, minlength=self._tallies.n_users)
-        per_play: FloatArray = sums / np.maximum(self._interactions, 1.0)
-        return per_play
-
-    @property
-    def _lies(self) -> FloatArray:
-        return np.where(self._at_leader, self._low, self._high) * self._tallies.counts
-
-    def _turners(self) -> IntArray:
-        """Return accounts whose rewards of the two actions can change, largest change first."""
-        change = np.abs(self._lies - self._tallies.sums)
-        turns = self._per_play(np.where(self._at_leader | self._at_rival, change, 0.0))
-        return np.argsort(-turns, kind="stable")[: int(np.count_nonzero(turns))]
-
-    def _turned(self, accounts: IntArray) -> Tallies:
-        """Replace the accounts' rewards of both actions and keep their histories otherwise."""
-        tallies = self._tallies
-        is_turned = np.isin(self._users, accounts) & (self._at_leader | self._at_rival)
-        return replace(
-            tallies,
-            sums=np.where(is_turned, self._lies, tallies.sums),
-            squares=np.where(is_turned, self._lies**2 / tallies.counts, tallies.squares),
-        )
-
-    def _movers(self) -> IntArray:
-        """Return accounts that can move plays, strongest support of the decision first."""
-        sums = self._tallies.sums
-        supports = self._per_play(
-            np.where(self._at_leader, sums, np.where(self._at_rival, -sums, 0.0))
-        )
-        movers = np.flatnonzero(self._interactions > 0)
-        if self._design.is_sticky[self._context]:
-            # Only accounts that were seen here are known to have one of the two actions.
-            movers = np.unique(self._users[self._at_leader | self._at_rival])
-        return movers[np.argsort(-supports[movers], kind="stable")]
-
-    def _moved(self, accounts: IntArray, share: float) -> Tallies:
-        """Move a share of the accounts' plays into the context, in favour of the rival."""
-        tallies, users, n_actions = self._tallies, self._users, self._tallies.n_actions
-        is_here = tallies.cells // n_actions == self._context
-        is_mover = np.isin(users, accounts)
-        plays = share * self._interactions[accounts]
-        if self._design.is_sticky[self._context]:
-            own = np.zeros(tallies.n_users, np.int64)
-            own[users[is_here]] = tallies.cells[is_here] % n_actions
-            movers, actions, counts = accounts, own[accounts], plays
-        else:
-            # Uniform play gives every action its share.
-            movers = np.repeat(accounts, n_actions)
-            actions = np.tile(np.arange(n_actions), len(accounts))
-            counts = np.repeat(plays / n_actions, n_actions)
-        rewards = np.select(
-            [actions == self._rival, actions == self._leader], [self._high, self._low]
-        )
-        sums = rewards * counts
-        is_kept = ~(is_mover & (is_here | (share == 1.0)))
-        left = np.where(is_mover, 1.0 - share, 1.0)[is_kept]
-        owners = np.concatenate([users[is_kept], movers])
-        cells = self._context * n_actions + actions
-        columns = np.concatenate([tallies.cells[is_kept], cells.astype(np.int32)])
-        order = np.lexsort((columns, owners))
-
-        def joined(old: FloatArray, new: FloatArray) -> FloatArray:
-            both: FloatArray = np.concatenate([left * old[is_kept], new])[order]
-            return both
-
-        return Tallies(
-            tallies.n_contexts,
-            n_actions,
-            indptr=np.searchsorted(owners[order], np.arange(tallies.n_users + 1)).astype(np.int64),
-            cells=columns[order],
-            counts=joined(tallies.counts, counts),
-            sums=joined(tallies.sums, sums),
-            squares=joined(tallies.squares, sums**2 / counts),
-        )
-
-
-# Bounds of the paper's decisions.
 
 
 def certify_paper(
@@ -436,11 +213,8 @@ def certify_paper(
     return FlipBounds(bounds.n_accounts, lower, upper, certificates, held)
 
 
-CERTIFIERS: dict[str, Callable[..., FlipBounds]] = {
-    "paper": certify_paper,
-    "paper-literal": certify_paper,
-}
-"""Certifiers by method; decisions of a method without one withstand ``one_account``."""
+CERTIFIED = ("paper", "paper-literal")
+"""Methods whose decisions are certified; those of others withstand ``one_account``."""
 
 
 def _frequent_values(tallies: Tallies, row_of_context: IntArray) -> tuple[FloatArray, IntArray]:

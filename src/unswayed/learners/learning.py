@@ -13,7 +13,7 @@ from unswayed.learners.bounded import Reviewed, learn_bounded
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.explaining import changed_decisions, named_lies, plain_actions
-from unswayed.learners.flips import Certify, FlipBounds, OnAttack, flip_bounds
+from unswayed.learners.flips import FlipBounds, flip_bounds
 from unswayed.learners.methods import known_method, method_named
 from unswayed.learners.reward_range import RewardBound, bound_shown, check_rewards
 from unswayed.learners.unknown_fraction import Auto, UnknownFraction, estimate_fraction
@@ -32,7 +32,7 @@ class Learned:
     estimates
         Estimates that the policy is based on.
     flips
-        How many accounts each decision withstands; None if not asked for.
+        How many accounts each decision withstands.
     unknown_fraction
         How the share was chosen; None if it was given.
     rewards
@@ -41,7 +41,7 @@ class Learned:
 
     policy: Policy
     estimates: Estimates
-    flips: FlipBounds | None
+    flips: FlipBounds
     unknown_fraction: UnknownFraction | None
     rewards: RewardBound
 
@@ -52,13 +52,11 @@ def learn_policy(
     *,
     alpha: float | Auto,
     method: str,
-    certify: Certify = "bounds",
     warmup: Tallies | None = None,
     reviewed: Reviewed | None = None,
     times: tuple[str | None, str | None] = (None, None),
-    on_attack: OnAttack = lambda _done, _total: None,
 ) -> Learned:
-    """Learn a policy; parameters as ``RobustMCB``, its methods and ``flip_bounds`` take them.
+    """Learn a policy; parameters as ``RobustMCB`` and its methods take them.
 
     The tallies have labels. ``reviewed`` is for the default method. Users' labels and the first and
     last time of the log are recorded in the policy's ``Origin``.
@@ -98,23 +96,13 @@ def learn_policy(
     if unknown_fraction is not None:
         source["adversarial_fraction"] = unknown_fraction.to_json()
     policy = replace(policy, source=source)
-    flips = flip_bounds(
-        method,
-        tallies,
-        design,
-        estimates,
-        alpha=alpha,
-        warmup=warmup,
-        certify=certify,
-        on_attack=on_attack,
+    flips = flip_bounds(method, tallies, design, estimates, alpha=alpha, warmup=warmup)
+    policy = replace(
+        policy,
+        # A single account is what holds for every method, and says nothing.
+        flip_fraction=flips.lower if flips.is_certified else None,
+        flip_fraction_upper=None if np.isnan(flips.upper).all() else flips.upper,
     )
-    if flips is not None:
-        policy = replace(
-            policy,
-            # A single account is what holds for every method, and says nothing.
-            flip_fraction=flips.lower if flips.is_certified else None,
-            flip_fraction_upper=None if np.isnan(flips.upper).all() else flips.upper,
-        )
     return Learned(policy, estimates, flips, unknown_fraction, design.rewards)
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from functools import partial
-from inspect import signature
 from typing import Protocol
 
+from unswayed.defaults import DEFAULT_METHOD as DEFAULT_METHOD
 from unswayed.errors import Note
 from unswayed.learners.bounded import learn_bounded
 from unswayed.learners.design import Design
@@ -40,9 +39,6 @@ METHODS: dict[str, Method] = {
 }
 """All methods by name; add your own, as docs/extend.md shows."""
 
-DEFAULT_METHOD = "bounded"
-"""Ours: it loses less than the paper's in most attacked worlds; docs/learner.md says where not."""
-
 RENAMED = {"discount": "bounded", "discount-on-log": "bounded-on-log"}
 """Names of methods, and of learners with them, that old scripts, campaigns and files may use."""
 
@@ -71,21 +67,4 @@ def known_method(name: str) -> str:
 
 def method_named(name: str) -> Method:
     """Return a method by its name; an unknown name lists the choices."""
-    method = METHODS[known_method(name)]
-    parameters = signature(method).parameters
-    if "adversarial_fraction" in parameters and "alpha" not in parameters:
-        return _with_old_keyword(name, method)
-    return method
-
-
-def _with_old_keyword(name: str, method: Callable[..., Estimates]) -> Method:
-    """Return a method of a plugin that has the former name of alpha."""
-    message = f"method {name}: the parameter adversarial_fraction is now called alpha."
-
-    def call(
-        tallies: UserTallies, design: Design, *, alpha: float, warmup: Tallies | None = None
-    ) -> Estimates:
-        warnings.warn(message, Note, stacklevel=1)
-        return method(tallies, design, adversarial_fraction=alpha, warmup=warmup)
-
-    return call
+    return METHODS[known_method(name)]

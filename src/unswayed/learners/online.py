@@ -1,10 +1,9 @@
-"""Deciding and observing online: open decisions, the state of a learner, and its file."""
+"""Deciding and observing online: the state of a learner, and its file."""
 
 from __future__ import annotations
 
 import json
 import os
-import secrets
 import threading
 import warnings
 import zipfile
@@ -19,7 +18,7 @@ import pyarrow.parquet as pq
 
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError, Note
-from unswayed.events import UNKNOWN, Events, Label, Labels, check_list
+from unswayed.events import Events, Label, Labels, check_list
 from unswayed.events.sources import Source
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.exploration import Exploration, GrowingLabels
@@ -31,89 +30,7 @@ from unswayed.policy import Assignment, Policy, new_secret
 from unswayed.policy.policy import Context, is_table, read_codes
 from unswayed.storage import temporary_folder, whole_file
 from unswayed.tallies import Tallies, merged
-from unswayed.tallies.store import Index, load_piece, write_piece
-
-#: Ours: decisions that may wait for their reward; about 300 bytes each.
-MAX_OPEN_DECISIONS = 1_000_000
-
-_ID_BYTES = 16
-
-
-@dataclass(frozen=True, slots=True)
-class OpenDecision:
-    """An action to play, and the id under which its reward is reported."""
-
-    id: str
-    action: Label
-
-
-class OpenDecisions:
-    """The codes (user, context, action) of decisions without a reward, by id.
-
-    Ids are drawn from the operating system's generator, so nobody can guess one. When there are
-    more than ``limit`` the oldest are forgotten, and their rewards refused.
-
-    Examples
-    --------
-    >>> waiting = OpenDecisions(limit=10)
-    >>> id_ = waiting.add((0, 1, 2))
-    >>> waiting.find(id_)
-    (0, 1, 2)
-    """
-
-    def __init__(self, *, limit: int) -> None:
-        if limit < 1:
-            raise InputError(f"max_open_decisions is {limit}; at least one must be kept.")
-        self._limit = limit
-        self._codes: dict[str, tuple[int, int, int]] = {}
-
-    def __len__(self) -> int:
-        return len(self._codes)
-
-    def add(self, codes: tuple[int, int, int]) -> str:
-        """Keep a decision and return its id."""
-        decision_id = secrets.token_hex(_ID_BYTES)
-        self._codes[decision_id] = codes
-        if len(self._codes) > self._limit:
-            del self._codes[next(iter(self._codes))]
-        return decision_id
-
-    def find(self, decision_id: str) -> tuple[int, int, int]:
-        """Return the codes of a decision, or refuse an id that is not open."""
-        codes = self._codes.get(decision_id) if isinstance(decision_id, str) else None
-        if codes is None:
-            raise InputError(
-                f"decision {decision_id!r} is not open: it was never made here, its reward was "
-                f"reported before, or more than {self._limit:,} decisions were made since; report "
-                "each reward once, under the id of its decision."
-            )
-        return codes
-
-    def recoded(self, codes_of_actions: Mapping[int, int]) -> None:
-        """Give actions other codes; decisions for actions without one are forgotten."""
-        self._codes = {
-            id_: (user, context, codes_of_actions[action])
-            for id_, (user, context, action) in self._codes.items()
-            if action in codes_of_actions
-        }
-
-    def to_json(self) -> dict[str, list[int]]:
-        """Return the open decisions as plain JSON values, the oldest first."""
-        return {id_: list(codes) for id_, codes in self._codes.items()}
-
-    def restore(self, value: Mapping[str, Any], *, most: tuple[int, int, int]) -> None:
-        """Take over the decisions that ``to_json`` returned; codes must be below ``most``."""
-        for id_, codes in value.items():
-            user, context, action = (int(code) for code in codes)
-            numbers = (user, context, action)
-            if not all(0 <= code < end for code, end in zip(numbers, most, strict=True)):
-                raise ValueError(f"decision {id_!r} is of nobody")
-            self._codes[str(id_)] = numbers
-
-    def close(self, decision_id: str) -> None:
-        """Forget a decision whose reward was taken in."""
-        del self._codes[decision_id]
-
+from unswayed.tallies.store import load_piece, write_piece
 
 FORMAT = "unswayed-learner"
 VERSION = 1
@@ -131,7 +48,7 @@ class SavedLearner:
     Attributes
     ----------
     state
-        Parameters, contexts and open decisions; plain JSON values.
+        Parameters and contexts; plain JSON values.
     user_labels, plays
         The users that were met, and how many actions were decided for each.
     tallies
@@ -213,13 +130,8 @@ def _read(content: Path, name: str) -> SavedLearner:
     tallies = {}
     try:
         for piece, labels in state["pieces"].items():
-            index = Index(
-                context_labels=Labels.of(labels["contexts"]),
-                action_labels=Labels.of(labels["actions"]),
-            )
-            part = load_piece(index, content, str(piece))
-            assert isinstance(part, Tallies)  # the index keeps no events
-            tallies[str(piece)] = part
+            contexts, actions = Labels.of(labels["contexts"]), Labels.of(labels["actions"])
+            tallies[str(piece)] = load_piece(content, str(piece), contexts, actions)
         policy = Policy.load(content / _POLICY) if (content / _POLICY).exists() else None
     except InputError as error:  # names the folder it was unpacked to, which is gone by now
         raise ValueError("its tallies or its policy cannot be read") from error
@@ -235,7 +147,7 @@ class Fitted:
 
     policy_: Policy
     estimates_: Estimates
-    flip_bounds_: FlipBounds | None
+    flip_bounds_: FlipBounds
     unknown_fraction_: UnknownFraction | None
     _user_labels: Labels
 
@@ -361,7 +273,6 @@ class OnlineLearner(Fitted):
         contexts: Sequence[Label],
         warmup_interactions: int,
         secret: bytes | None,
-        max_open_decisions: int,
     ) -> None:
         """Initialise the online state; parameters as for ``RobustMCB``."""
         self._actions = None if actions is None else Labels.of(actions)
@@ -376,8 +287,6 @@ class OnlineLearner(Fitted):
         self._exploration: Exploration | None = None
         self._users = GrowingLabels()
         self._contexts = GrowingLabels(self._declared_contexts)
-        self._max_open_decisions = max_open_decisions
-        self._open = OpenDecisions(limit=max_open_decisions)
         self._lock = threading.RLock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -393,10 +302,11 @@ class OnlineLearner(Fitted):
         user_code, context_code = self._users.known(user), self._contexts.known(context)
         if mode == "explore" and user_code is not None and context_code is not None:
             with self._lock:
-                exploration = self._exploration
                 # Codes that an earlier call, stopped short, did not pass on are added below.
-                if exploration is not None and exploration.knows(user_code, context_code):
-                    return self._action_names[exploration.decide_one(user_code, context_code)]
+                if self._exploration is not None:
+                    action = self._exploration.decide_one(user_code, context_code)
+                    if action is not None:
+                        return self._action_names[action]
         return self.decide_many([user], [context], mode=mode)[0]
 
     def decide_many(
@@ -424,36 +334,13 @@ class OnlineLearner(Fitted):
         actions: list[Label] = self._action_labels().values[chosen].tolist()
         return actions
 
-    def decide_once(self, user: Label, context: Label) -> OpenDecision:
-        """Return the action to play and the id under which ``observe_once`` takes its reward."""
-        with self._lock:
-            exploration, users, contexts = self._explore([user], [context])
-            action = int(exploration.decide(users, contexts)[0])
-            decision_id = self._open.add((int(users[0]), int(contexts[0]), action))
-        return OpenDecision(decision_id, self._action_labels()[action])
-
-    def observe_once(self, decision_id: str, reward: float) -> None:
-        """Take in the reward of a decision of ``decide_once``.
-
-        Every decision counts at most once, and nothing counts that was not decided: an id that was
-        never given out, or whose reward is in already, is refused.
-        """
-        (number,) = Events.of([0], [0], [0], [reward]).rewards  # refuses what is not finite
-        self._rewards.check(np.array([number]))
-        with self._lock:
-            codes = self._open.find(decision_id)
-            assert self._exploration is not None
-            user, context, action = (np.array([code]) for code in codes)
-            self._exploration.observe(user, context, action, np.array([number]))
-            self._open.close(decision_id)
-
     def observe(self, user: Label, context: Label, action: Label, reward: float) -> None:
         """Take in the reward of one play.
 
         Every call counts: a reward reported twice counts twice. In a frequent context an action
         that the user is never asked to play is refused, or counts as a play of the warm-up; in
         other contexts any action may have been decided, so all are taken. Where callers cannot be
-        trusted to report each decision once, use ``decide_once`` and ``observe_once``.
+        trusted to report each decision once, use the service, whose decisions have ids.
         """
         self.observe_many([user], [context], [action], [reward])
 
@@ -521,13 +408,10 @@ class OnlineLearner(Fitted):
 
     def _change_actions(self, actions: Labels) -> Tallies | None:
         """Change the actions: new draws, uniform play; return what was observed before."""
-        old, exploration = self._action_labels(), self._exploration
-        observed = None
+        exploration, observed = self._exploration, None
         if exploration is not None and exploration.n_events:
             observed = self._observed(exploration)
         self._assignment = replace(self._assignment, epoch=self._assignment.epoch + 1)
-        codes = actions.codes(old).tolist()
-        self._open.recoded({old: new for old, new in enumerate(codes) if new != UNKNOWN})
         self._actions, self._action_names = actions, tuple(actions)
         self._exploration = self._new_exploration((), warmup_interactions=0)
         self._exploration.add_users(self._users.since(0))
@@ -548,7 +432,6 @@ class OnlineLearner(Fitted):
             "epoch": self._assignment.epoch,
             "contexts": list(contexts),
             "exploration": None if exploration is None else exploration.to_json(),
-            "open_decisions": self._open.to_json(),
         }
         return SavedLearner(state, users, plays, tallies, None)
 
@@ -557,8 +440,6 @@ class OnlineLearner(Fitted):
         state, tallies = saved.state, saved.tallies
         self._users.codes(saved.user_labels)
         self._contexts.codes(state["contexts"])
-        sizes = (len(self._users), len(self._contexts), len(self._actions or ()))
-        self._open.restore(state["open_decisions"], most=sizes)
         if state["exploration"] is not None:
             self._exploration = exploration = self._new_exploration(
                 (), warmup_interactions=int(state["exploration"]["warmup_interactions"])

@@ -7,22 +7,19 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
+from unswayed.defaults import DEFAULT_METHOD, MAX_LEAVES, MIN_PROPENSITY
 from unswayed.errors import InputError, option
-from unswayed.events import Columns, OnBadRows
+from unswayed.events import Columns
+from unswayed.events.columns import check_bad_rows
 from unswayed.events.known import KnownAccounts, read_known
 from unswayed.events.thinning import check_cap, parsed_half_life
 from unswayed.learners.design import DesignName
-from unswayed.learners.flips import Certify, check_certify
-from unswayed.learners.methods import DEFAULT_METHOD, known_method
+from unswayed.learners.methods import known_method
 from unswayed.learners.reward_range import RewardRange, parsed_reward_range, reward_bound
-from unswayed.learners.tastes import check_groups
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
 from unswayed.names import known_keywords
-from unswayed.tallies import MIN_PROPENSITY
+from unswayed.policy.partition import Partition
 from unswayed.tallies.log_data import check_min_propensity
-
-MAX_LEAVES = 32
-"""Ours: contexts that are learned from features, by default."""
 
 MOST_LEAVES = 1000
 """Ours: contexts that may be asked for."""
@@ -41,61 +38,57 @@ class LearnOptions:
 
     Parameters
     ----------
-    alpha, method
-        As ``RobustMCB`` takes them.
+    alpha
+        Share of users that may collude, below 0.5; "auto" takes an upper estimate from the data.
+    method
+        How to learn: "bounded", "paper" or "paper-literal".
     design
-        How actions were chosen; as ``RobustMCB.fit`` takes it.
-    columns, query, memory
-        As ``read_events`` takes them. A cluster takes neither a query nor a memory budget.
+        How actions were chosen: "uniform", "sticky" (a fixed action per user and context), or
+        "auto" to infer it.
+    columns, query
+        As ``read_events`` takes them; a query not on a cluster.
     on_bad_rows
-        What to do with rows that cannot be used: "error", "drop" or "quarantine=FILE".
+        What to do with rows that cannot be used: "error" or "drop".
     max_interactions_per_user
-        Down-sample users with more interactions to this many.
+        Down-sample users with more interactions to this many. Not with ``tallies``, and not on a
+        cluster.
     min_propensity
         Smaller propensities are raised to this one.
     tallies
-        A folder of tallies: this log is added to those in it, and the policy is learned from all.
-        One run at a time changes a folder; others wait for it. On a cluster this machine and all
-        workers must see the folder under the same name.
-    certify
-        As ``RobustMCB`` takes it. A cluster cannot attack: that needs all tallies in one place.
+        Folder of per-user sums: add this log to it, and learn from all of it. One run at a time
+        changes a folder; others wait. Not on a cluster.
     reward_range
-        Smallest and largest reward that there can be: a pair, or text such as "1,5". Worst-case
-        intervals need it, or ``reward_deviation``. A log with rewards beyond it is refused.
+        Smallest and largest reward that there can be, such as "1,5". Worst-case intervals need it
+        or ``reward_deviation``. A log with rewards beyond it is refused.
     reward_deviation
-        Largest standard deviation that an honest user's reward can have in a context and action,
-        users' tastes included.
+        Largest standard deviation of an honest user's reward in a context and action, tastes
+        included.
     allow_unplayed
-        Whether to go on when actions have no support in some contexts: they stay undecided there.
+        Learn even if some actions were never played in some contexts; they stay undecided there.
     half_life
-        Forget: an event as old as this is kept with probability one half, one twice as old with
-        one quarter. Seconds, or text such as "7d"; a number counts in the unit of a numeric time
-        column. Needs a time column, and not on a cluster. A folder of tallies that begins with one
-        keeps events, and the half-life may then change from log to log.
-    groups
-        Look for so many groups of users with a taste of their own, or for as many as show
-        ("auto"); each that gains on held-out plays gets a policy. Not with ``personal``, and not on
-        a cluster.
+        Keep half of the events this old (such as "7d" or "12h"), a quarter of those twice as old,
+        and test whether mean rewards changed. A number counts in the unit of a numeric time column.
+        Needs a time column. Not with ``tallies``, and not on a cluster.
     known
-        A file of reviewed accounts, as ``read_known`` takes it. Fake ones do not count, honest ones
-        are never flagged, and a group is what most of its reviewed members are. Dates are not
-        used. Only with the default method.
+        CSV of reviewed accounts (user, status honest or fake): fake ones do not count, honest ones
+        are never flagged, and a group is what most of its reviewed members are. Only with the
+        default method.
     features
-        Attributes to learn the contexts from, instead of context columns: a list, or text such as
-        "country,age". Numbers are cut into bins; anything else is a category. See
-        ``docs/features.md``. Not with ``tallies``, and not on a cluster.
+        Attributes to learn the contexts from, such as "country,age", instead of context columns.
+        Numbers are cut into bins; anything else is a category. The first log of a folder of
+        ``tallies`` fixes the contexts.
     max_leaves
-        Most contexts that are learned from features.
+        Most contexts that ``features`` may become.
     honest
-        Whether intervals come from a half of the users who had no say in the contexts.
+        Take intervals from a half of the users who had no say in the contexts.
     trusted
-        Features that the server sets, so that no account can claim them.
+        Features that the server sets, such as "hour", so that no account can claim them.
     advice
-        Which model advises the contexts: "auto" for a linear one, "off", or a column with the
-        choices of another model, which then is one more feature.
-    personal
-        Whether to learn decisions of users whose taste differs from the common one, too. Not on a
-        cluster.
+        Which model advises the contexts: a linear one ("auto"), none ("off"), or the column with
+        the choices of your own model, which then is one more feature.
+    partition
+        Partition that was learned before, whose leaves are the contexts. Rows without a leaf are
+        left out.
     """
 
     alpha: float | Auto = 0.1
@@ -103,24 +96,21 @@ class LearnOptions:
     design: DesignName = "auto"
     columns: Columns = field(default_factory=Columns)
     query: str | None = None
-    memory: int | None = None
-    on_bad_rows: OnBadRows | str = "error"
+    on_bad_rows: str = "error"
     max_interactions_per_user: int | None = None
     min_propensity: float = MIN_PROPENSITY
     tallies: str | Path | None = None
-    certify: Certify = "bounds"
     reward_range: RewardRange | str | None = None
     reward_deviation: float | None = None
     allow_unplayed: bool = False
     half_life: float | str | None = None
-    groups: int | str | None = None
     known: str | Path | KnownAccounts | None = None
     features: Sequence[str] = ()
     max_leaves: int = MAX_LEAVES
     honest: bool = False
     trusted: Sequence[str] = ()
     advice: str = "auto"
-    personal: bool = False
+    partition: Partition | None = None
 
     def __post_init__(self) -> None:
         fraction = check_fraction_or_auto(self.alpha)
@@ -131,8 +121,7 @@ class LearnOptions:
             raise InputError(
                 f"{option('--design')} is {' or '.join(designs)}, not {self.design!r}."
             )
-        OnBadRows.parsed(self.on_bad_rows)
-        check_certify(self.certify)
+        check_bad_rows(self.on_bad_rows)
         check_min_propensity(self.min_propensity)
         if self.max_interactions_per_user is not None:
             check_cap(self.max_interactions_per_user)
@@ -147,19 +136,24 @@ class LearnOptions:
                 object.__setattr__(self, "known", read_known(self.known))
         if self.half_life is not None:
             object.__setattr__(self, "half_life", parsed_half_life(self.half_life))
+        if self.tallies is not None:
+            for name in ("half_life", "max_interactions_per_user"):
+                if getattr(self, name) is not None:
+                    raise InputError(
+                        f"{option('--' + name.replace('_', '-'))} cannot be used with "
+                        f"{option('--tallies')}: it needs the events of all days. Give these at "
+                        "once, as a folder or pattern."
+                    )
         self._check_features()
-        if self.groups is not None:
-            object.__setattr__(self, "groups", check_groups(self.groups))
-            if self.personal:
-                raise InputError(
-                    f"{option('--groups')} and {option('--personal')} exclude each other: a user "
-                    "gets the policy of a group or one of their own."
-                )
 
     def _check_features(self) -> None:
         """Add the features to the columns; refuse options that need them, or that they exclude."""
         for name in ("features", "trusted"):
             object.__setattr__(self, name, listed_names(getattr(self, name)))
+        if self.partition is not None:
+            if self.features not in ((), self.partition.names) or self.honest:
+                raise InputError("a partition has its features, and no half that shaped it.")
+            object.__setattr__(self, "features", self.partition.names)
         if not self.features:
             defaults = {"max_leaves": MAX_LEAVES, "honest": False, "trusted": (), "advice": "auto"}
             for name, default in defaults.items():
@@ -177,10 +171,10 @@ class LearnOptions:
                     f"{option('--trusted')} names {name!r}, which is not among the features "
                     f"({', '.join(self.features)})."
                 )
-        if self.tallies is not None:
+        if self.tallies is not None and self.honest:
             raise InputError(
-                f"{option('--features')} cannot be used with {option('--tallies')}: contexts are "
-                "learned from the events of one log. Give all days at once, as a folder or pattern."
+                f"{option('--honest')} is not for {option('--tallies')}: a folder does not "
+                "keep who had a say in the contexts."
             )
         columns = tuple(self.features)
         if self.advice not in ("auto", "off", *columns):

@@ -25,7 +25,7 @@ from unswayed.estimators import (
     trimmed_means,
 )
 from unswayed.estimators.rows import SparseRows
-from unswayed.learners.design import Design
+from unswayed.learners.design import Design, uneven_shares
 from unswayed.learners.estimates import Estimates
 from unswayed.tallies import Tallies, UserTallies, entry_users, row_sums
 
@@ -769,7 +769,8 @@ def guard_intervals(
     be in its cell:
 
     - in a sticky context a keyed assignment decides who can: of the group I_{s,a} at most an upper
-      quantile of a binomial number collude;
+      quantile of a binomial number collude. Where visitors show that actions were assigned
+      unevenly, groups are as large as an upper bound on their share says;
     - elsewhere a colluder who comes often enough gets every action: at most α·L.
 
     Deviation from the paper: it has no intervals.
@@ -783,9 +784,7 @@ def guard_intervals(
     low, high = np.full(tallies.n_cells, rewards.low), np.full(tallies.n_cells, rewards.high)
     if rewards.is_known:
         everywhere = math.ceil(alpha * int((tallies.interactions > 0).sum()))
-        in_groups = trim_count(
-            design.group_sizes.astype(np.int64), alpha=alpha, failure_probability=COUNTED * share
-        )
+        in_groups = _most_in_groups(tallies, design, alpha=alpha, level=COUNTED * share)
         n_bad = np.where(
             design.is_sticky[:, None], np.minimum(in_groups, everywhere), everywhere
         ).ravel()
@@ -816,6 +815,22 @@ def guard_intervals(
         sampling_errors=np.where(is_met, errors, np.nan).reshape(shape),
         is_assumed=rewards.is_assumed,
     )
+
+
+def _most_in_groups(
+    tallies: UserTallies, design: Design, *, alpha: float, level: float
+) -> IntArray:
+    """Return an upper bound on the colluders of each group I_{s,a}, but for a probability."""
+    visitors = tallies.cell_users()
+    sizes = design.group_sizes.astype(np.int64)
+    shares = uneven_shares(np.where(design.is_sticky[:, None], visitors, 0), level / 2.0)
+    if shares is not None:
+        # Users who never came were assigned like those who did.
+        level /= 2.0
+        n_active = int((tallies.interactions > 0).sum())
+        missing = n_active - visitors.sum(axis=1, keepdims=True)
+        sizes = np.maximum(sizes, visitors + np.ceil(missing * shares).astype(np.int64))
+    return trim_count(sizes, alpha=alpha, failure_probability=level)
 
 
 def _entries(tallies: Tallies, first: int, is_open: BoolArray) -> tuple[FloatArray, IntArray]:

@@ -88,8 +88,8 @@ class RewardBound:
             )
         if self.is_assumed:
             return (
-                f"worst-case intervals assume that {self.words()}; on an assumption no action is "
-                f"ruled out. State it with --reward-range {self.low:g},{self.high:g} if it is so."
+                f"worst-case intervals assume that {self.words()}, and rule out no action unless "
+                f"this is confirmed with --reward-range {self.low:g},{self.high:g}."
             )
         return f"worst-case intervals hold if {self.words()}, as stated."
 

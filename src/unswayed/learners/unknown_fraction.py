@@ -17,13 +17,13 @@ from unswayed.tallies import UserTallies
 Auto = Literal["auto"]
 
 SEARCHED_FRACTION = 0.24
-"""Ours: the share that is stated while looking; coalitions up to nearly half are then found."""
+"""Ours: the share that is stated while looking; coalitions of up to .34 are then found."""
 
 FLOOR, CEILING = 0.1, 0.45
 """Ours: never state less, since a coalition that hides may be there; nor more, since from one half
 on nothing can be learned."""
 
-UNSEEN = 0.05
+UNSEEN = 0.07
 """Ours: what is added to those who were found, for members who lie seldom."""
 
 MARGIN = 1.25
@@ -96,7 +96,7 @@ def check_fraction_or_auto(value: float | str, *, name: str = ALPHA) -> float | 
         return "auto"
     try:
         number = float(value)
-    except ValueError:
+    except (TypeError, ValueError):
         raise InputError(f"{name} is {value!r}: give a number below 0.5, or auto.") from None
     return check_adversarial_fraction(number, name=name)
 

@@ -14,14 +14,11 @@ from unswayed.limits.checks import (
 )
 from unswayed.limits.hiding import (
     ROUNDING,
-    largest_one_sided_interactions,
-    largest_two_sided_interactions,
-    one_sided_distance,
-    smallest_one_sided_coalition,
-    smallest_two_sided_coalition,
+    hiding_distance,
+    hiding_hellinger,
+    largest_interactions,
+    smallest_coalition,
     success_bound,
-    two_sided_distance,
-    two_sided_hellinger,
 )
 from unswayed.names import known_keywords
 from unswayed.visible import percent
@@ -35,22 +32,12 @@ TABLE_REACH = 10
 
 @dataclass(frozen=True, slots=True)
 class LimitsRow:
-    """The limits after some plays per user.
+    """The limits after some plays of the better action by each user.
 
-    Attributes
-    ----------
-    interactions
-        Plays of the better action by each user.
-    smallest_coalition
-        Smallest coalition that makes both worlds look alike.
-    smallest_one_sided
-        Smallest coalition that makes the better world look like a clean ordinary one.
-    distance
-        What the coalition asked about leaves visible in one user, at best for it.
-    is_hidden
-        Whether that coalition can hide the gap from every method.
-    success_bound
-        The most that any method can succeed with, given the users; None without them.
+    ``smallest_coalition`` makes both worlds look alike, ``smallest_one_sided`` the better world
+    like a clean ordinary one. ``distance`` is what the coalition asked about leaves visible in one
+    user, at best for it; ``success_bound`` the most that any method can succeed with, given the
+    users, None without them.
     """
 
     interactions: int
@@ -63,26 +50,13 @@ class LimitsRow:
 
 @dataclass(frozen=True, slots=True)
 class Hideability:
-    """What a coalition can hide, and what it cannot.
+    """What a coalition can hide, and what it cannot: the question, the answer in numbers and words.
 
-    Attributes
-    ----------
-    gap, interactions, adversarial_fraction, base, n_users
-        The question.
-    asked
-        The row for the plays asked about.
-    one_sided_distance
-        What stays visible in one user to someone who knows that the ordinary world is clean.
-    hidden_until
-        The most plays per user for which the coalition can make both worlds look alike.
-    visible_from
-        The plays per user from which it cannot: one more.
-    hidden_until_one_sided
-        As `hidden_until`, to someone who knows that the ordinary world is clean.
-    rows
-        The limits as plays grow, the ones asked about and `hidden_until` among them.
-    words
-        The result as sentences.
+    ``asked`` is the row for the plays asked about, and ``rows`` are the limits as plays grow. The
+    coalition can make both worlds look alike ``hidden_until`` that many plays per user, and no
+    longer ``visible_from`` one more on. To someone who knows that the ordinary world is clean,
+    ``one_sided_distance`` stays visible in one user, and the coalition can hide
+    ``hidden_until_one_sided``.
     """
 
     gap: float
@@ -125,7 +99,7 @@ def can_hide(
 
     Notes
     -----
-    Guarantee: exact (see `hiding` and `horizon`). Neither world is assumed to be clean: the
+    Guarantee: exact (see `hiding_distance`). Neither world is assumed to be clean: the
     coalition may be in the better world and in the ordinary one.
 
     Examples
@@ -140,21 +114,21 @@ def can_hide(
     plays = int(check_interactions(interactions, at_least=1))
     fraction = float(check_minority(alpha))
     users = None if n_users is None else check_count(n_users, N_USERS)
-    hidden_until = int(largest_two_sided_interactions(gap, fraction, base=base))
+    hidden_until = int(largest_interactions(gap, fraction, base=base))
 
     def row(n: int) -> LimitsRow:
-        smallest = float(smallest_two_sided_coalition(gap, n, base=base))
+        smallest = float(smallest_coalition(gap, n, base=base))
         is_hidden = n <= hidden_until
         # A coalition that is exactly large enough leaves a rounding error, not a trace.
-        distance = 0.0 if is_hidden else float(two_sided_distance(gap, n, fraction, base=base))
+        distance = 0.0 if is_hidden else float(hiding_distance(gap, n, fraction, base=base))
         bound = None
         if users is not None:
-            squared = 0.0 if is_hidden else float(two_sided_hellinger(gap, n, fraction, base=base))
+            squared = 0.0 if is_hidden else float(hiding_hellinger(gap, n, fraction, base=base))
             bound = float(success_bound(users, distance, squared))
         return LimitsRow(
             interactions=n,
             smallest_coalition=smallest,
-            smallest_one_sided=float(smallest_one_sided_coalition(gap, n, base=base)),
+            smallest_one_sided=float(smallest_coalition(gap, n, base=base, is_one_sided=True)),
             distance=distance,
             is_hidden=is_hidden,
             success_bound=bound,
@@ -162,7 +136,7 @@ def can_hide(
 
     asked = row(plays)
     listed = _listed_plays(plays, hidden_until)
-    clean = float(one_sided_distance(gap, plays, fraction, base=base))
+    clean = float(hiding_distance(gap, plays, fraction, base=base, is_one_sided=True))
     return Hideability(
         gap=float(gap),
         interactions=plays,
@@ -173,7 +147,9 @@ def can_hide(
         one_sided_distance=clean if clean > ROUNDING else 0.0,
         hidden_until=hidden_until,
         visible_from=hidden_until + 1,
-        hidden_until_one_sided=int(largest_one_sided_interactions(gap, fraction, base=base)),
+        hidden_until_one_sided=int(
+            largest_interactions(gap, fraction, base=base, is_one_sided=True)
+        ),
         rows=tuple(asked if n == plays else row(n) for n in listed),
         words=_words(gap, fraction, asked, hidden_until, users),
     )

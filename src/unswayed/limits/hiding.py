@@ -244,12 +244,12 @@ def one_sided_adversary(
     Parameters
     ----------
     gap, interactions, alpha, base
-        As in `one_sided_distance`, but single numbers, with at least one play.
+        As in `hiding_distance`, but single numbers, with at least one play.
 
     Returns
     -------
-    E = [P0 − (1−alpha) P1]_+/(alpha + H), with H = `one_sided_distance`. Afterwards the members
-    give the rewards of the ordinary world.
+    E = [P0 − (1−alpha) P1]_+/(alpha + H), with H the one-sided `hiding_distance`. Afterwards the
+    members give the rewards of the ordinary world.
 
     Notes
     -----
@@ -278,7 +278,7 @@ def two_sided_adversaries(
     Parameters
     ----------
     gap, interactions, alpha, base
-        As in `two_sided_distance`, but single numbers, with at least one play.
+        As in `hiding_distance`, but single numbers, with at least one play.
 
     Returns
     -------
@@ -434,11 +434,8 @@ def total_variation(gap: ArrayLike, interactions: ArrayLike, *, base: ArrayLike 
 
     Returns
     -------
-    Σ_k [P1(k) − P0(k)]_+ over the number k of ones, exact up to rounding.
-
-    Notes
-    -----
-    Deviations from the paper: none; the paper bounds it by Pinsker's inequality.
+    Σ_k [P1(k) − P0(k)]_+ over the number k of ones, exact up to rounding. The paper bounds it by
+    Pinsker's inequality.
 
     Examples
     --------
@@ -449,20 +446,15 @@ def total_variation(gap: ArrayLike, interactions: ArrayLike, *, base: ArrayLike 
     return _excess(gaps, check_interactions(interactions), bases, np.zeros(()))
 
 
-def one_sided_distance(
+def hiding_distance(
     gap: ArrayLike,
     interactions: ArrayLike,
     alpha: ArrayLike,
     *,
     base: ArrayLike = 0.5,
+    is_one_sided: bool = False,
 ) -> Floats:
-    """Return the distance between the better world with the best coalition and the ordinary one.
-
-    The ordinary world is free of colluders. The coalition chooses the distribution E of its
-    members' rewards to minimise TV(P0, (1−alpha) P1 + alpha E); the minimum is
-    H = Σ_k [(1−alpha) P1(k) − P0(k)]_+, and zero means perfectly hidden.
-    `one_sided_adversary` attains it. To ask the reverse (an ordinary action made to look better)
-    exchange the roles of ones and zeros: pass ``base = 1 − base − gap``.
+    """Return the least distance between the two worlds, as seen through one user.
 
     Parameters
     ----------
@@ -470,73 +462,68 @@ def one_sided_distance(
         As in `total_variation`.
     alpha
         Share of colluders among the users, above 0 and below 1.
+    is_one_sided
+        Whether the ordinary world is known to be free of colluders, as in the paper. If not, the
+        coalition sits in both worlds: the situation of someone who knows neither which action is
+        better nor that any world is clean.
+
+    Returns
+    -------
+    max(0, (1−alpha)·TV − alpha), which `two_sided_adversaries` attain: the colluders of each world
+    imitate what the good users of the other have in excess. One-sided
+    H = Σ_k [(1−alpha) P1(k) − P0(k)]_+, the least TV(P0, (1−alpha) P1 + alpha E) over all E, which
+    `one_sided_adversary` attains; for an ordinary action that is made to look better pass
+    ``base = 1 − base − gap``. Zero means perfectly hidden.
 
     Notes
     -----
     Guarantee: exact optimum for users who are good or adversarial independently. The paper's Lemma
-    4.2 shows H ≤ L^−4 for n ≤ 0.01 alpha²/(gap² log L). Deviations: exact instead of bounded.
+    4.2 shows H ≤ L^−4 for n ≤ 0.01 alpha²/(gap² log L). Deviations: exact instead of bounded, and
+    the paper contaminates one world only.
 
     Examples
     --------
-    >>> round(float(one_sided_distance(0.1, 3, 0.1)), 10)
+    >>> round(float(hiding_distance(0.1, 3, 0.1, is_one_sided=True)), 10)
     0.0832
-    """
-    gaps, bases = check_gap(gap, base)
-    plays = check_interactions(interactions)
-    return _excess(gaps, plays, bases, check_coalition(alpha))
-
-
-def two_sided_distance(
-    gap: ArrayLike,
-    interactions: ArrayLike,
-    alpha: ArrayLike,
-    *,
-    base: ArrayLike = 0.5,
-) -> Floats:
-    """Return the least distance between the two worlds when the coalition sits in both.
-
-    It is max(0, (1−alpha)·TV − alpha): the colluders of each world imitate what the good users of
-    the other have in excess. `two_sided_adversaries` attains it. This is the situation of someone
-    who knows neither which action is better nor that any world is clean.
-
-    Parameters
-    ----------
-    gap, interactions, alpha, base
-        As in `one_sided_distance`.
-
-    Notes
-    -----
-    Guarantee: exact, by the triangle inequality and the pair that attains it. Deviations: the
-    paper contaminates one world only; this is the stronger attack.
-
-    Examples
-    --------
-    >>> float(two_sided_distance(0.1, 9, 0.2)), float(two_sided_distance(0.1, 10, 0.2)) > 0
+    >>> float(hiding_distance(0.1, 9, 0.2)), float(hiding_distance(0.1, 10, 0.2)) > 0
     (0.0, True)
     """
-    fractions = check_coalition(alpha)
-    distance = total_variation(gap, interactions, base=base)
+    gaps, bases = check_gap(gap, base)
+    plays, fractions = check_interactions(interactions), check_coalition(alpha)
+    if is_one_sided:
+        return _excess(gaps, plays, bases, fractions)
+    distance = _excess(gaps, plays, bases, np.zeros(()))
     return np.maximum(0.0, (1 - fractions) * distance - fractions)
 
 
-def smallest_one_sided_coalition(
-    gap: ArrayLike, interactions: ArrayLike, *, base: ArrayLike = 0.5
+def _excess(gap: FloatArray, plays: np.ndarray, base: FloatArray, fraction: FloatArray) -> Floats:
+    """Sum over broadcast arguments; scalars in, scalar out."""
+    per_one, per_zero = single_log_ratios(base, gap)
+    arrays = np.broadcast_arrays(plays, base + gap, per_one, per_zero, fraction)
+    flat = [np.array(array).ravel() for array in arrays]
+    return np.asarray(excess_over(*flat).reshape(arrays[0].shape))[()]
+
+
+def smallest_coalition(
+    gap: ArrayLike,
+    interactions: ArrayLike,
+    *,
+    base: ArrayLike = 0.5,
+    is_one_sided: bool = False,
 ) -> Floats:
-    """Return alpha_exact: the smallest coalition that hides a better action from a clean world.
+    """Return the smallest share of colluders that makes the two worlds look alike.
 
-    The one-sided distance is zero exactly from 1 − (base/(base+gap))^n on, the share that makes
-    even n ones in a row no likelier than in the ordinary world.
+    From it on no method learns which world it is in, whatever the number of users. It is
+    TV/(1+TV); one-sided 1 − (base/(base+gap))^n, the share that makes even n ones in a row no
+    likelier than in the ordinary world. Parameters as in `hiding_distance`.
 
-    Parameters
-    ----------
-    gap, interactions, base
-        As in `total_variation`.
-
-    Examples
-    --------
-    >>> round(float(smallest_one_sided_coalition(0.1, 1)), 10)
+    >>> round(float(smallest_coalition(0.1, 10)), 10)
+    0.2039168137
+    >>> round(float(smallest_coalition(0.1, 1, is_one_sided=True)), 10)
     0.1666666667
     """
+    if not is_one_sided:
+        return coalition_for(total_variation(gap, interactions, base=base))
     gaps, bases = check_gap(gap, base)
     plays = check_interactions(interactions)
     per_one, _ = single_log_ratios(bases, gaps)
@@ -545,26 +532,6 @@ def smallest_one_sided_coalition(
         plays, per_one, where=plays > 0, out=np.zeros(np.broadcast(plays, per_one).shape)
     )
     return np.asarray(-np.expm1(-exponent))[()]
-
-
-def smallest_two_sided_coalition(
-    gap: ArrayLike, interactions: ArrayLike, *, base: ArrayLike = 0.5
-) -> Floats:
-    """Return alpha_two = TV/(1+TV): the smallest coalition that makes the two worlds look alike.
-
-    From this share on, no method learns which world it is in, whatever the number of users.
-
-    Parameters
-    ----------
-    gap, interactions, base
-        As in `total_variation`.
-
-    Examples
-    --------
-    >>> round(float(smallest_two_sided_coalition(0.1, 10)), 10)
-    0.2039168137
-    """
-    return coalition_for(total_variation(gap, interactions, base=base))
 
 
 def coalition_for(distance: Floats) -> Floats:
@@ -580,11 +547,10 @@ def success_bound(n_users: ArrayLike, distance: ArrayLike, hellinger: ArrayLike 
     n_users
         Users who are observed.
     distance
-        What the best coalition leaves visible in one user: `one_sided_distance` or
-        `two_sided_distance`.
+        What the best coalition leaves visible in one user: `hiding_distance`.
     hellinger
-        The same in squared Hellinger distance: `one_sided_hellinger` or `two_sided_hellinger`.
-        Without it the first bound alone is used.
+        The same as a squared Hellinger distance: `hiding_hellinger`. Without it the first bound
+        alone is used.
 
     Returns
     -------
@@ -614,196 +580,102 @@ def success_bound(n_users: ArrayLike, distance: ArrayLike, hellinger: ArrayLike 
     return 0.5 + 0.5 * np.minimum(np.minimum(1.0, users * distances), joint)
 
 
-def _excess(gap: FloatArray, plays: np.ndarray, base: FloatArray, fraction: FloatArray) -> Floats:
-    """Sum over broadcast arguments; scalars in, scalar out."""
-    per_one, per_zero = single_log_ratios(base, gap)
-    arrays = np.broadcast_arrays(plays, base + gap, per_one, per_zero, fraction)
-    flat = [np.array(array).ravel() for array in arrays]
-    return np.asarray(excess_over(*flat).reshape(arrays[0].shape))[()]
-
-
-def one_sided_hellinger(
+def hiding_hellinger(
     gap: ArrayLike,
     interactions: ArrayLike,
     alpha: ArrayLike,
     *,
     base: ArrayLike = 0.5,
+    is_one_sided: bool = False,
 ) -> Floats:
-    """Return the squared Hellinger distance that `one_sided_adversary` leaves.
+    """Return the squared Hellinger distance that the best coalition leaves.
 
-    It is 1 − BC, where BC = Σ_k sqrt(P0(k)·Q(k)) is the Bhattacharyya coefficient of the ordinary
-    world and of the better one with the coalition in it.
+    It is 1 − BC, where BC = Σ_k sqrt(Q0(k)·Q1(k)) is the Bhattacharyya coefficient of what is seen
+    in the two worlds. Parameters as in `hiding_distance`.
 
-    Parameters
-    ----------
-    gap, interactions, alpha, base
-        As in `one_sided_distance`.
-
-    Examples
-    --------
-    >>> round(1 - float(one_sided_hellinger(0.1, 5, 0.2)), 6)
+    >>> float(hiding_hellinger(0.1, 9, 0.2))
+    0.0
+    >>> round(1 - float(hiding_hellinger(0.1, 5, 0.2, is_one_sided=True)), 6)
     0.994048
     """
     plays = check_interactions(interactions, at_least=1)
-    left: Floats = _over(_one_sided, np.float64, gap, plays, check_coalition(alpha), base)
-    return left
 
+    def left(gap: float, interactions: float, fraction: float, base: float) -> float:
+        p0, p1, ratio, _ = both_worlds(gap, int(interactions), base)
+        if is_one_sided:
+            shortfall = p0 * one_minus_exp(np.log1p(-fraction) + ratio)
+            total = float(shortfall.sum())
+            if total <= fraction:
+                return 0.0
+            first, second = p0, (1 - fraction) * p1 + fraction / total * shortfall
+        else:
+            surplus, shortfall = p1 * one_minus_exp(-ratio), p0 * one_minus_exp(ratio)
+            distance = float(surplus.sum())
+            if (1 - fraction) * distance <= fraction:
+                return 0.0
+            first = (1 - fraction) * p0 + fraction / distance * surplus
+            second = (1 - fraction) * p1 + fraction / float(shortfall.sum()) * shortfall
+        # 1 − BC without cancellation
+        return float(0.5 * ((np.sqrt(first) - np.sqrt(second)) ** 2).sum())
 
-def two_sided_hellinger(
-    gap: ArrayLike,
-    interactions: ArrayLike,
-    alpha: ArrayLike,
-    *,
-    base: ArrayLike = 0.5,
-) -> Floats:
-    """Return the squared Hellinger distance that `two_sided_adversaries` leave.
-
-    Parameters
-    ----------
-    gap, interactions, alpha, base
-        As in `one_sided_distance`.
-
-    Examples
-    --------
-    >>> float(two_sided_hellinger(0.1, 9, 0.2))
-    0.0
-    """
-    plays = check_interactions(interactions, at_least=1)
-    left: Floats = _over(_two_sided, np.float64, gap, plays, check_coalition(alpha), base)
-    return left
-
-
-def _one_sided(gap: float, interactions: float, fraction: float, base: float) -> float:
-    p0, p1, ratio, _ = both_worlds(gap, int(interactions), base)
-    shortfall = p0 * one_minus_exp(np.log1p(-fraction) + ratio)
-    total = float(shortfall.sum())
-    if total <= fraction:
-        return 0.0
-    return _squared(p0, (1 - fraction) * p1 + fraction / total * shortfall)
-
-
-def _two_sided(gap: float, interactions: float, fraction: float, base: float) -> float:
-    p0, p1, ratio, _ = both_worlds(gap, int(interactions), base)
-    surplus, shortfall = p1 * one_minus_exp(-ratio), p0 * one_minus_exp(ratio)
-    distance = float(surplus.sum())
-    if (1 - fraction) * distance <= fraction:
-        return 0.0
-    return _squared(
-        (1 - fraction) * p0 + fraction / distance * surplus,
-        (1 - fraction) * p1 + fraction / float(shortfall.sum()) * shortfall,
-    )
-
-
-def _squared(first: FloatArray, second: FloatArray) -> float:
-    """Return ½ Σ (√p − √q)², which is 1 − BC without cancellation."""
-    return float(0.5 * ((np.sqrt(first) - np.sqrt(second)) ** 2).sum())
+    found: Floats = _over(left, np.float64, gap, plays, check_coalition(alpha), base)
+    return found
 
 
 ROUNDING = 1e-12
 """Ours: a coalition that is exactly large enough counts as large enough despite rounding."""
 
 
-def largest_one_sided_interactions(
-    gap: ArrayLike,
-    alpha: ArrayLike,
-    *,
-    base: ArrayLike = 0.5,
-    tolerance: ArrayLike = 0.0,
-) -> Integers:
-    """Return the most plays per user for which the one-sided distance is at most a tolerance.
-
-    Parameters
-    ----------
-    gap, alpha, base
-        As in `one_sided_distance`; arrays broadcast.
-    tolerance
-        Distance per user that still counts as hidden. 0 asks for perfect hiding; the paper's
-        Lemma 4.2 uses n_users^−4.
-
-    Notes
-    -----
-    Guarantee: exact; the distance never falls as plays are added, because the shorter sequence is
-    a part of the longer. Deviations: none.
-
-    Examples
-    --------
-    >>> int(largest_one_sided_interactions(0.05, 0.2))
-    2
-    """
-    gaps, bases = check_gap(gap, base)
-    fractions = check_coalition(alpha)
-    tolerances = np.asarray(tolerance, dtype=np.float64)
-    if np.any(~(tolerances >= 0)):
-        raise InputError("tolerance must be at least 0: it is a total variation distance.")
-    if np.any(tolerances >= 1 - fractions):
-        raise InputError(
-            "tolerance is so large that any number of plays stays within it: the distance never "
-            "passes 1 - alpha. Give a tolerance below that."
-        )
-
-    def largest(gap: float, base: float, fraction: float, tolerance: float) -> int:
-        per_one, per_zero = (
-            float(ratio) for ratio in single_log_ratios(np.asarray(base), np.asarray(gap))
-        )
-        if tolerance == 0.0:
-            return _capped(math.floor(-math.log1p(-fraction) / per_one * (1 + ROUNDING)), gap)
-        allowed = tolerance * (1 + ROUNDING)
-        return _largest(
-            lambda n: excess(n, base + gap, per_one, per_zero, fraction) <= allowed, gap
-        )
-
-    plays: Integers = _over(largest, np.int64, gaps, bases, fractions, tolerances)
-    return plays
-
-
-def largest_two_sided_interactions(
-    gap: ArrayLike, alpha: ArrayLike, *, base: ArrayLike = 0.5
+def largest_interactions(
+    gap: ArrayLike, alpha: ArrayLike, *, base: ArrayLike = 0.5, is_one_sided: bool = False
 ) -> Integers:
     """Return the most plays per user for which a coalition makes the two worlds look alike.
 
     Parameters
     ----------
-    gap, base
-        As in `total_variation`; arrays broadcast.
+    gap, base, is_one_sided
+        As in `hiding_distance`; arrays broadcast.
     alpha
-        Share of colluders, above 0 and below one half: half of the users hide any gap for ever.
+        Share of colluders, above 0; below one half unless one world is clean, since half of the
+        users hide any gap for ever.
 
     Notes
     -----
-    Guarantee: exact; the largest n with TV(n) ≤ alpha/(1−alpha). It grows like (alpha/gap)².
+    Guarantee: exact; the largest n with TV(n) ≤ alpha/(1−alpha), which grows like (alpha/gap)², or
+    one-sided log(1/(1−alpha))/log(1 + gap/base). The distance never falls as plays are added,
+    because the shorter sequence is a part of the longer.
 
     Examples
     --------
-    >>> [int(n) for n in np.atleast_1d(largest_two_sided_interactions([0.05, 0.1, 0.2], 0.2))]
+    >>> [int(n) for n in np.atleast_1d(largest_interactions([0.05, 0.1, 0.2], 0.2))]
     [40, 9, 2]
+    >>> int(largest_interactions(0.05, 0.2, is_one_sided=True))
+    2
     """
     gaps, bases = check_gap(gap, base)
-    fractions = check_minority(alpha)
+    fractions = check_coalition(alpha) if is_one_sided else check_minority(alpha)
 
     def largest(gap: float, base: float, fraction: float) -> int:
         per_one, per_zero = (
             float(ratio) for ratio in single_log_ratios(np.asarray(base), np.asarray(gap))
         )
+        if is_one_sided:
+            return _capped(math.floor(-math.log1p(-fraction) / per_one * (1 + ROUNDING)), gap)
         allowed = fraction / (1 - fraction) * (1 + ROUNDING)
-        return _largest(lambda n: excess(n, base + gap, per_one, per_zero, 0.0) <= allowed, gap)
+        # By doubling and bisection.
+        hidden, visible = 0, 1
+        while excess(visible, base + gap, per_one, per_zero, 0.0) <= allowed:
+            hidden, visible = visible, _capped(2 * visible, gap)
+        while visible - hidden > 1:
+            middle = (hidden + visible) // 2
+            if excess(middle, base + gap, per_one, per_zero, 0.0) <= allowed:
+                hidden = middle
+            else:
+                visible = middle
+        return hidden
 
     plays: Integers = _over(largest, np.int64, gaps, bases, fractions)
     return plays
-
-
-def _largest(is_hidden: Callable[[int], bool], gap: float) -> int:
-    """Return the largest hidden n by doubling and bisection; hiding is monotone in n."""
-    hidden, visible = 0, 1
-    while is_hidden(visible):
-        hidden, visible = visible, 2 * visible
-        _capped(visible, gap)
-    while visible - hidden > 1:
-        middle = (hidden + visible) // 2
-        if is_hidden(middle):
-            hidden = middle
-        else:
-            visible = middle
-    return hidden
 
 
 def _capped(plays: int, gap: float) -> int:

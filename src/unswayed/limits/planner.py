@@ -42,7 +42,7 @@ from unswayed.limits.checks import (
     check_positive,
     check_target,
 )
-from unswayed.limits.hiding import largest_two_sided_interactions, smallest_two_sided_coalition
+from unswayed.limits.hiding import largest_interactions, smallest_coalition
 from unswayed.names import known_keywords
 
 PAPER_METHOD = "paper"
@@ -76,17 +76,9 @@ class Shape(StrEnum):
 class MethodConstants:
     """Fitted constants of one method.
 
-    Attributes
-    ----------
-    factor
-        C: losses stay below C·K(B)·sqrt((alpha + few_users·crowding)/N), but for the failure
-        probability.
-    few_users
-        How much ``crowding`` weighs beside alpha.
-    warmup_share
-        Share of the plays that went into context probabilities when there were rare contexts.
-    traffic_growth
-        How many times as many plays the traffic takes as that of the calibration.
+    Losses stay below ``factor``·K(B)·sqrt((alpha + few_users·crowding)/N), but for the failure
+    probability. ``warmup_share`` of the plays went into context probabilities when there were rare
+    contexts; the traffic takes ``traffic_growth`` times as many plays as that of the calibration.
     """
 
     factor: float
@@ -239,22 +231,11 @@ DEFAULT_LEAD = 0.1
 class MethodPlan:
     """Traffic that one method needs.
 
-    Attributes
-    ----------
-    method
-        Its name.
-    factor
-        C in C·K(B)·sqrt((alpha + few_users·A·log(SA)/L)/N).
-    interactions_per_user, total_interactions
-        N and N·L.
-    context_steps
-        T0, those of the N·L that go into context probabilities first.
-    context_error
-        The l1 error of the context probabilities after them; None where nothing depends on it.
-    gain
-        Plays per user as a share of what a user alone would need; 0.01 is a hundredth.
-    exploration_cost
-        Reward that all users together forgo while exploring: the lead, once a play.
+    ``factor`` is C in C·K(B)·sqrt((alpha + few_users·A·log(SA)/L)/N). Of the ``total_interactions``
+    N·L the first ``context_steps`` T0 go into context probabilities, which then err by
+    ``context_error`` in l1 distance; None where nothing depends on it. ``gain`` is N as a share of
+    what a user alone would need, ``exploration_cost`` the reward that all users together forgo
+    while exploring: the lead, once a play.
     """
 
     method: str
@@ -273,22 +254,15 @@ class Plan:
 
     Attributes
     ----------
-    n_contexts, n_actions, adversarial_fraction, target_suboptimality, failure_probability
-        The question.
-    traffic, lead
-        How rewards and visits come about, and the best action's assumed lead over the average one.
     n_users, users_given, users_needed
         Users of the plan, whether they were given, and how many the constants ask for.
-    complexity
-        K(B).
-    effective_corruption
-        max(SA/L, alpha), the paper's.
+    complexity, effective_corruption
+        K(B), and the paper's max(SA/L, alpha).
     lower_bound
         Plays per user below which every method loses epsilon or more at least half of the time, in
         one of two worlds; exact.
-    lower_bound_uniform
-        The same for methods that play uniformly over the actions; a normal approximation.
-    lower_bound_order
+    lower_bound_uniform, lower_bound_order
+        The same for methods that play uniformly over the actions, a normal approximation; and
         min(S, A)·alpha²/(3 epsilon)², Theorem 4.1 with its constant left out.
     interactions_alone
         Plays of a user who learns alone.
@@ -426,7 +400,7 @@ def _largest_hidden(target: float, fraction: float, traffic: Traffic) -> int:
     """
     unit = 1.0 if traffic.base is not None else traffic.scale
     base = 0.5 - target / unit if traffic.base is None else traffic.base
-    return int(largest_two_sided_interactions(2 * target / unit, fraction, base=base))
+    return int(largest_interactions(2 * target / unit, fraction, base=base))
 
 
 def _users_needed(n_contexts: int, n_actions: int, fraction: float, delta: float) -> int:
@@ -502,16 +476,8 @@ STEPS = 30
 class LogTraffic:
     """Traffic parameters estimated from a log.
 
-    Attributes
-    ----------
-    n_users, n_actions
-        How many there are.
-    context_probabilities
-        Shape (n_contexts,); every account counts once, however often it comes.
-    interactions_per_user
-        Mean number of plays.
-    traffic
-        Rewards, activity and exploration.
+    Every account counts once in ``context_probabilities``, shape (n_contexts,), however often it
+    comes; ``interactions_per_user`` is a mean.
     """
 
     n_users: int
@@ -621,7 +587,7 @@ def plan_from_log(
             target_suboptimality, lambda fraction: suffices(log.n_users, fraction)
         ),
         hidden_by=float(
-            smallest_two_sided_coalition(
+            smallest_coalition(
                 2 * target_suboptimality / (log.traffic.scale if base is None else 1.0),
                 min(max(1, math.floor(had)), MAX_INTERACTIONS),
                 base=0.5 - target_suboptimality / log.traffic.scale if base is None else base,

@@ -7,7 +7,6 @@ from unswayed.lazy import lazy_names
 if TYPE_CHECKING:
     from unswayed.policy.assignment import Assignment, new_secret
     from unswayed.policy.origin import Origin
-    from unswayed.policy.own_decisions import GroupDecisions, PersonalDecisions
     from unswayed.policy.plan import Decider, EpochPlan, Mode, Rule, Ruling
     from unswayed.policy.policy import NO_BOUND, Decision, Policy, best_known, capped_means
 
@@ -17,10 +16,8 @@ __all__ = [
     "Decider",
     "Decision",
     "EpochPlan",
-    "GroupDecisions",
     "Mode",
     "Origin",
-    "PersonalDecisions",
     "Policy",
     "Rule",
     "Ruling",
@@ -34,7 +31,6 @@ __getattr__ = lazy_names(
     {
         "assignment": "Assignment new_secret",
         "origin": "Origin",
-        "own_decisions": "GroupDecisions PersonalDecisions",
         "plan": "Decider EpochPlan Mode Rule Ruling",
         "policy": "NO_BOUND Decision Policy best_known capped_means",
     },

@@ -33,6 +33,9 @@ MISSING, OTHER = 0, 1
 #: Levels that a rule lists; the partition itself holds all.
 _SHOWN = 6
 
+#: Bytes of a rule.
+_LONGEST_RULE = 1_000
+
 #: Characters of a condition or caption in a picture.
 _DRAWN = 40
 
@@ -254,6 +257,10 @@ class Split:
     children: tuple[int, ...]
 
 
+#: A tree; node 0 is its root, None is a leaf.
+Nodes = tuple[Split | None, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Partition:
     """A tree over attributes whose leaves are the contexts of a policy.
@@ -281,7 +288,7 @@ class Partition:
     """
 
     features: tuple[Feature, ...]
-    nodes: tuple[Split | None, ...] = (None,)
+    nodes: Nodes = (None,)
     advice: LinearAdvice | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -325,8 +332,7 @@ class Partition:
                     self.all_features[j].condition(sorted(codes), seen[j])
                     for j, codes in sorted(allowed[number].items())
                 ]
-                rule = " and ".join(conditions) or EVERYBODY
-                rules[number] = rule
+                rules[number] = _shortened(" and ".join(conditions)) or EVERYBODY
                 continue
             for codes, child in zip(node.branches, node.children, strict=True):
                 before = allowed[number].get(node.feature)
@@ -517,6 +523,12 @@ def _check_tree(partition: Partition) -> None:
         raise InputError("the partition is damaged: its nodes are no tree.")
 
 
+def _shortened(rule: str) -> str:
+    """Return a rule whose text is a key of databases and part of signed decisions."""
+    kept = rule.encode()[:_LONGEST_RULE].decode(errors="ignore")
+    return rule if kept == rule else f"{kept}…"
+
+
 def _told_apart(rules: dict[int, str]) -> dict[int, str]:
     """Append a number to rules that read the same when they are shortened."""
     counts: dict[str, int] = {}
@@ -569,7 +581,9 @@ def _on_one_line(words: str) -> str:
     return visible(words, most=_DRAWN).replace("$", r"\$")
 
 
-def context_label(names: Sequence[str], bins: Mapping[str, Sequence[float]], value: Any) -> Label:
+def context_label(
+    names: Sequence[str], bins: Mapping[str, Sequence[float]], value: Any
+) -> Label | None:
     """Return the label of a context of several columns from its parts, a tuple or a mapping.
 
     >>> context_label(["country", "age"], {"age": [30.0]}, {"country": "DE", "age": 31})
@@ -589,7 +603,7 @@ def context_label(names: Sequence[str], bins: Mapping[str, Sequence[float]], val
         for name, part in zip(names, value, strict=True)
     ]
     if len(parts) == 1:
-        label: Label = parts[0]
+        label: Label | None = parts[0]
         return label
     return SEPARATOR.join(
         (plain_text(part) or "").replace("\\", "\\\\").replace(SEPARATOR, f"\\{SEPARATOR}")
@@ -597,7 +611,9 @@ def context_label(names: Sequence[str], bins: Mapping[str, Sequence[float]], val
     )
 
 
-def _binned(name: str, edges: Sequence[float], value: Any) -> str:
-    """Return the label of a number's bin."""
+def _binned(name: str, edges: Sequence[float], value: Any) -> str | None:
+    """Return the label of a number's bin; None if it is missing or not finite."""
     number = Feature(name, tuple(edges)).number(value)
+    if not math.isfinite(number):
+        return None
     return bin_labels(name, edges)[int(np.searchsorted(edges, number, side="right"))]

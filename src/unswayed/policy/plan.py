@@ -68,7 +68,7 @@ class Rule:
     baseline: Label | None = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class EpochPlan:
     """One epoch of a campaign.
 
@@ -170,12 +170,6 @@ class EpochPlan:
             control_share=control_share,
         )
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, EpochPlan) and self._parts() == other._parts()
-
-    def __hash__(self) -> int:
-        return hash(self._parts())
-
     def rule(self, context: Label) -> Rule:
         """Return the rule of a context; that of unknown ones if the plan does not know it."""
         code = self.contexts.code(context)
@@ -243,18 +237,6 @@ class EpochPlan:
     @cached_property
     def _known_actions(self) -> frozenset[Label]:
         return frozenset(self.actions)
-
-    def _parts(self) -> tuple[Any, ...]:
-        return (
-            self.campaign,
-            self.epoch,
-            self.contexts,
-            self.actions,
-            self.rules,
-            self.unknown,
-            self.control_share,
-            self.is_alarmed,
-        )
 
     def _check_rule(self, rule: Rule, where: str) -> None:
         _check_share(rule.explorer_share, f"explorer_share of {where}")
@@ -439,27 +421,14 @@ class Decider:
         places: IntArray = contexts * table.width + slots
         return places
 
-    def places(self, users: list[str], contexts: list[str], plays: IntArray) -> list[int]:
-        """``places_of`` by labels; ``KeyError`` if a context is not known."""
-        codes = np.array([*map(self._context_codes.__getitem__, contexts)], np.int64)
-        found: list[int | None] = [*map(self._users.get, users)]
-        if None in found:
-            found = [self._digest(user) for user in users]
-        places: list[int] = self.places_of(np.array(found, np.int64), codes, plays).tolist()
-        return places
-
     @property
     def ruled(self) -> list[Ruling]:
-        """All rulings of the contexts that the plan knows, in the order of ``places``."""
+        """All rulings of the contexts that the plan knows, in the order of ``places_of``."""
         return self._table.rulings
 
     @cached_property
     def _draw_array(self) -> IntArray:
         return np.array(self._draws)
-
-    @cached_property
-    def _context_codes(self) -> dict[Label, int]:
-        return {context: code for code, context in enumerate(self.plan.contexts)}
 
     @cached_property
     def _table(self) -> _Table:

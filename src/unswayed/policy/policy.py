@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,13 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.errors import InputError, check_adversarial_fraction, option
+from unswayed.errors import InputError, Note, check_adversarial_fraction, option
 from unswayed.events import UNKNOWN, Label, Labels, check_list
 from unswayed.names import closest
 from unswayed.policy.documents import check_version, json_number, read_object, write_object
-from unswayed.policy.own_decisions import GroupDecisions, PersonalDecisions
 from unswayed.policy.partition import Partition, context_label, draw_tree
-from unswayed.visible import LABEL_LENGTH, percent, visible
+from unswayed.visible import LABEL_LENGTH, counted, percent, visible
 
 if TYPE_CHECKING:
     import pandas
@@ -88,9 +88,8 @@ class Decision:
     """One context's decision.
 
     ``is_known`` is False when nothing was learned of the context, and the action is the default.
-    ``is_personal`` is True where a user gets another action than everybody; mean and interval are
-    then the common ones of that action. ``leaf`` is the rule that the attributes fulfil, if the
-    policy was learned from features; None if a value was never seen there.
+    ``leaf`` is the rule that the attributes fulfil, if the policy was learned from features; None
+    if a value was never seen there.
     """
 
     action: Label
@@ -98,7 +97,6 @@ class Decision:
     mean: float
     low: float
     high: float
-    is_personal: bool = False
     leaf: str | None = None
 
 
@@ -134,10 +132,6 @@ class Policy:
     decisions
         Shape (S,), or None; code of the action of each context, where another rule than the largest
         mean decides. Contexts of which nothing was learned get the default action all the same.
-    personal
-        Decisions of users whose taste differs, or None.
-    groups
-        Decisions of groups of users, or None.
     partition
         The partition of attributes whose leaves are the contexts, or None if contexts were given.
     created
@@ -182,8 +176,6 @@ class Policy:
     sampling_errors: FloatArray | None = None
     is_excluded: BoolArray | None = None
     decisions: IntArray | None = None
-    personal: PersonalDecisions | None = None
-    groups: GroupDecisions | None = None
     partition: Partition | None = None
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     source: Mapping[str, Any] = field(default_factory=dict)
@@ -223,8 +215,8 @@ class Policy:
     def __repr__(self) -> str:
         n_contexts, n_actions = self.mean_rewards.shape
         return (
-            f"<Policy of {n_contexts:,} contexts and {n_actions:,} actions, learned with "
-            f"method={self.method!r}, alpha={self.alpha:g}>"
+            f"<Policy of {counted(n_contexts, 'context')} and {counted(n_actions, 'action')}, "
+            f"learned with method={self.method!r}, alpha={self.alpha:g}>"
         )
 
     @cached_property
@@ -264,28 +256,27 @@ class Policy:
         """Mean rewards consistent with the decisions: no mean exceeds the chosen action's."""
         return capped_means(self.mean_rewards, self._chosen)
 
-    def decide(self, context: Context, user: Label | None = None) -> Decision:
+    def decide(self, context: Context) -> Decision:
         """Return the decision for one context; see ``Decision`` for unknown ones.
 
-        Parameters
-        ----------
-        context
-            A label; for several context columns a tuple or a mapping of their values; for a policy
-            learned from features a mapping of attributes, ``{"country": "DE", "age": None}``.
-        user
-            With a user, that user's own decision if there is one, or that of the user's group.
+        A context is a label; for several context columns a tuple or a mapping of their values; for
+        a policy learned from features a mapping of attributes, ``{"country": "DE", "age": None}``.
         """
         label = self.label_of(context)
         code = UNKNOWN if label is None else self.context_labels.code(label)
         leaf = None if code == UNKNOWN or self.partition is None else str(label)
-        for own in (self.personal, self.groups):
-            action = UNKNOWN if user is None or own is None else own.action(user, code)
-            if action != UNKNOWN:
-                return self._decision(code, action, is_personal=True, leaf=leaf)
         if code == UNKNOWN or not self.is_learned[code]:
             default = self.action_labels[self.default_action]
             return Decision(default, False, math.nan, math.nan, math.nan, leaf=leaf)
-        return self._decision(code, int(self.actions[code]), leaf=leaf)
+        action = int(self.actions[code])
+        return Decision(
+            self.action_labels[action],
+            True,
+            float(self.mean_rewards[code, action]),
+            float(self.low[code, action]),
+            float(self.high[code, action]),
+            leaf,
+        )
 
     def label_of(self, context: Context) -> Label | None:
         """Return the label of a context in any of its forms; None if attributes have no leaf."""
@@ -313,22 +304,9 @@ class Policy:
         except (AttributeError, TypeError, ValueError) as error:
             raise InputError(
                 f"the policy is damaged: its record of the log cannot be read ({error}); name the "
-                f"context columns with {option('--column', python='columns')}."
+                f"context columns with {option('--context-column', python='columns')}."
             ) from error
         return names or ["context"], bins
-
-    def _decision(
-        self, code: int, action: int, *, is_personal: bool = False, leaf: str | None
-    ) -> Decision:
-        return Decision(
-            self.action_labels[action],
-            True,
-            float(self.mean_rewards[code, action]),
-            float(self.low[code, action]),
-            float(self.high[code, action]),
-            is_personal,
-            leaf,
-        )
 
     def decide_many(self, contexts: Iterable[Context]) -> tuple[list[Label], BoolArray]:
         """Return the actions for many contexts, and which of the contexts were known."""
@@ -501,10 +479,6 @@ class Policy:
             shares = getattr(self, name)
             if shares is not None:
                 result[name] = _by_context(self.context_labels, shares)
-        if self.personal is not None:
-            result["personal"] = self.personal.to_json(self.context_labels, self.action_labels)
-        if self.groups is not None:
-            result["groups"] = self.groups.to_json(self.context_labels, self.action_labels)
         if self.partition is not None:
             result["partition"] = self.partition.to_json()
         return result
@@ -515,11 +489,11 @@ class Policy:
         check_version(value, "policy", format_name=FORMAT, version=VERSION)
         try:
             _check_kinds(value)
+            _note_on_own_decisions(value)
             contexts = Labels.parsed(value["mean_rewards"], str(value["context_type"]))
             actions = Labels.of(value["actions"])
             cells = [[value["mean_rewards"][str(s)][str(a)] for a in actions] for s in contexts]
             flips, uppers = value.get("flip_fraction"), value.get("flip_fraction_upper")
-            own, groups = value.get("personal"), value.get("groups")
             partition = value.get("partition")
             means, is_excluded = _column(cells, "mean"), _excluded(cells)
             return cls(
@@ -539,12 +513,6 @@ class Policy:
                 method=_checked_text(value["method"]),
                 flip_fraction=None if flips is None else _in_order(contexts, flips),
                 flip_fraction_upper=None if uppers is None else _in_order(contexts, uppers),
-                personal=(
-                    None if own is None else PersonalDecisions.from_json(own, contexts, actions)
-                ),
-                groups=None
-                if groups is None
-                else GroupDecisions.from_json(groups, contexts, actions),
                 partition=None if partition is None else Partition.from_json(partition),
                 created=_checked_text(value["created"]),
                 source=_checked_source(value["source"]),
@@ -562,6 +530,18 @@ class Policy:
     def load(cls, path: str | os.PathLike[str]) -> Policy:
         """Read a policy that ``save`` wrote."""
         return cls.from_json(read_object(path, "policy", format_name=FORMAT))
+
+
+def _note_on_own_decisions(value: Mapping[str, Any]) -> None:
+    """Say so if a policy of a former version has decisions of single users or groups."""
+    for key, whose in (("personal", "single users"), ("groups", "groups of users")):
+        if value.get(key) is not None:
+            warnings.warn(
+                f"the policy has decisions of {whose} ({key!r}), which this version does not use: "
+                "all users get the common decisions.",
+                Note,
+                stacklevel=4,
+            )
 
 
 def _cell(mean: float, low: float, high: float, n: int, *parts: float) -> dict[str, Any]:
@@ -674,7 +654,6 @@ def read_codes(
     source: Any,
     *,
     columns: Sequence[str] | None = None,
-    memory: int | None = None,
 ) -> tuple[pa.Table, IntArray]:
     """Return the rows of a file or table, and the codes of their contexts; −1 if unknown.
 
@@ -685,15 +664,15 @@ def read_codes(
     partition = policy.partition
     if partition is None:
         learned_from, bins = policy.context_columns
-        found = read_contexts(source, columns=columns or learned_from, bins=bins, memory=memory)
+        found = read_contexts(source, columns=columns or learned_from, bins=bins)
         return found.rows, policy.context_labels.codes(found.contexts)
     if columns is not None:
         raise InputError(
-            f"{option('--column', python='columns')} is for policies with context columns; this "
-            f"one reads the features {', '.join(partition.names)}."
+            f"{option('--context-column', python='columns')} is for policies with context columns; "
+            f"this one reads the features {', '.join(partition.names)}."
         )
     numbers = {feature.name: feature.is_number for feature in partition.features}
-    found = read_contexts(source, columns=partition.names, numbers=numbers, memory=memory)
+    found = read_contexts(source, columns=partition.names, numbers=numbers)
     if not len(found.rows):
         return found.rows, np.zeros(0, np.int64)
     return found.rows, partition.leaves(found.attributes)

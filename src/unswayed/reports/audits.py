@@ -8,26 +8,31 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
-from unswayed.audit.auditing import Audited
-from unswayed.audit.comparing import Changes, Difference
-from unswayed.audit.log import named_briefly
-from unswayed.audit.redteam import RedTeam
-from unswayed.audit.results import MOST_LISTED, Audit, ChangedDecision, ErrorRates, GroupCard
+from unswayed.audit.results import (
+    MOST_LISTED,
+    Audit,
+    ChangedDecision,
+    Changes,
+    Difference,
+    ErrorRates,
+    GroupCard,
+    RedTeam,
+    named_briefly,
+)
 from unswayed.errors import InputError, option
-from unswayed.reports.page import Value, beside, key, page, paragraph, section, tiles
+from unswayed.reports.page import beside, key, page, paragraph, section, tiles
 from unswayed.reports.page import table as html_table
 from unswayed.reports.policies import write_table
-from unswayed.reports.svg import Bars, bars, curves, histogram, text_of
+from unswayed.reports.svg import bars, text_of
 from unswayed.reports.svg import timeline as drawn_timeline
-from unswayed.reports.tables import Table, print_line, print_some
+from unswayed.reports.tables import Cell, Table, print_line, print_some
 from unswayed.storage import check_writable, whole_file
-from unswayed.visible import number, percent
+from unswayed.visible import number
 
 DRAWN = 12
 """Maximum number of bars."""
@@ -35,19 +40,29 @@ DRAWN = 12
 CARD_WIDTH, CARD_LABELS = 300.0, 70.0
 """Of a picture on a card, so that its letters are as large as those around it."""
 
-MOST_NAMED = 5
-"""Accounts that a card names."""
-
 
 def error_rates(rates: ErrorRates) -> str:
     """Return what the threshold means for honest accounts, in words."""
-    # The tail of a fitted distribution is far too optimistic to be shown beside what was measured.
-    is_telling = rates.nominal >= rates.realised / 10.0
-    own = f"; {percent(rates.nominal)} by the weights in this log" if is_telling else ""
     return (
         f"Flagged: {rates.threshold}. Share of honest accounts flagged by mistake: "
-        f"{rates.realised:.2%} measured on {rates.measured_on}{own}. This is evidence, never a "
+        f"{rates.realised:.2%} measured on {rates.measured_on}. This is evidence, never a "
         "verdict on a person."
+    )
+
+
+def table_of(rows: Iterable[object], **columns: str) -> Table:
+    """Return attributes of rows as a table, by the name of the column; labels are text."""
+
+    def cell(row: object, name: str) -> Cell:
+        value = getattr(row, name)
+        if name == "share":
+            return f"{value:.2%}"
+        is_label = name in ("action", "context", "user", "naive", "robust")
+        return value if isinstance(value, float) or not is_label else str(value)
+
+    return Table(
+        [name.replace("_", " ") for name in columns],
+        [[cell(row, name) for name in columns.values()] for row in rows],
     )
 
 
@@ -55,19 +70,22 @@ def audit_tables(audit: Audit) -> dict[str, Table]:
     """Return the tables of an audit by name."""
     has_p = any(not math.isnan(p) for p in audit.accounts.p_values[:1].tolist())
     return {
-        "items": Table(
-            ["item", "direction", "shift", "naive mean", "robust mean", "plays"],
-            [
-                [str(i.action), i.direction, i.shift, i.naive, i.robust, i.plays]
-                for i in audit.items
-            ],
+        "items": table_of(
+            audit.items,
+            item="action",
+            direction="direction",
+            shift="shift",
+            naive_mean="naive",
+            robust_mean="robust",
+            plays="plays",
         ),
-        "decisions": Table(
-            ["context", "share of visits", "naive", "robust", "cost per visit"],
-            [
-                [str(c.context), f"{c.share:.2%}", str(c.naive), str(c.robust), c.cost]
-                for c in audit.changed
-            ],
+        "decisions": table_of(
+            audit.changed,
+            context="context",
+            share_of_visits="share",
+            naive="naive",
+            robust="robust",
+            cost_per_visit="cost",
         ),
         "accounts": Table(
             ["account", "weight", "score", *["p"] * has_p, "group", "reason", "events"],
@@ -99,39 +117,28 @@ def changes_table(changes: Changes) -> Table:
 
 
 def red_team_table(found: RedTeam) -> Table:
-    """Return how far coalitions of each size get."""
+    """Return what an audit finds of coalitions of each share."""
+    words = {"attacked": "yes", "nothing found": "no"}
+    columns = ["share", "accounts", "attacked?", "naive shift", "robust shift"]
     return Table(
-        [
-            "share",
-            "verdict",
-            "naive shift",
-            "robust shift",
-            "naive hits",
-            "robust hits",
-            "detected",
-            "false positives",
-            "AUC",
-        ],
+        [*columns, "detected", "false positives"],
         [
             [
-                f"{row.share:.0%}",
-                row.verdict,
-                round(row.naive_shift, 4),
-                round(row.robust_shift, 4),
-                f"{row.naive_hits:.0%}",
-                f"{row.robust_hits:.0%}",
-                None if math.isnan(row.detected) else f"{row.detected:.1%}",
+                f"{100.0 * row.share:g}%",
+                row.accounts,
+                words.get(row.verdict, row.verdict),
+                row.naive_shift,
+                row.robust_shift,
+                f"{row.detected:.1%}" if row.accounts else None,
                 f"{row.false_positives:.2%}",
-                None if math.isnan(row.auc) else round(row.auc, 3),
             ]
-            for row in found.rows
+            for row in found.sizes
         ],
     )
 
 
-def print_audit(found: Audited, red_team: RedTeam | None = None) -> None:
+def print_audit(audit: Audit) -> None:
     """Print what was found, for a person at a terminal."""
-    audit = found.audit
     print_line(audit.statement)
     regime = "the server chose the actions" if audit.regime.name == "server" else "users chose"
     print_line(f"Regime: {regime} ({audit.regime.reason}); --regime overrides it.")
@@ -150,17 +157,17 @@ def print_audit(found: Audited, red_team: RedTeam | None = None) -> None:
     print_line(error_rates(audit.rates))
     for note in audit.notes:
         print_line(f"Note: {note}")
-    if found.changes is not None:
-        print_line(found.changes.statement())
-        new = changes_table(found.changes)
-        n_new = len(found.changes.accounts)
+    if audit.changes is not None:
+        print_line(audit.changes.statement())
+        new = changes_table(audit.changes)
+        n_new = len(audit.changes.accounts)
         print_some("Newly flagged", new, n_rows=n_new, more="--json lists them.")
-    if found.difference is not None:
-        print_line(found.difference.statement())
-    if red_team is not None:
-        print_line(red_team.statement())
-        sizes = red_team_table(red_team)
-        print_some(f"Red team: {red_team.kind}, {red_team.target}", sizes)
+    if audit.difference is not None:
+        print_line(audit.difference.statement())
+    if audit.red_team is not None:
+        team = audit.red_team
+        print_some(f"Injected: {team.kind} of {team.target}", red_team_table(team))
+        print_line(team.statement())
 
 
 def check_cases(path: Path) -> None:
@@ -175,7 +182,7 @@ def check_cases(path: Path) -> None:
 def write_cases(cases: pa.Table, path: Path) -> None:
     """Write flagged accounts as CSV, Parquet or JSON, as the name of the file says."""
     if path.suffix != ".json":
-        write_table(cases, path, None)
+        write_table(cases, path)
         return
     rows = [
         {k: v.isoformat() if isinstance(v, dt.datetime) else v for k, v in row.items()}
@@ -184,22 +191,14 @@ def write_cases(cases: pa.Table, path: Path) -> None:
     _write_json(rows, path)
 
 
-def write_data(audit: Audit, report: Mapping[str, Any], folder: Path) -> None:
-    """Write an audit as JSON, and its accounts, items and decisions as Parquet."""
-    _write_json(report, folder / "audit.json")
-    for part in ("accounts", "items", "decisions", "groups"):
-        write_table(audit.table(part), folder / f"{part}.parquet", None)
-
-
 def _write_json(value: object, path: Path) -> None:
     with whole_file(path) as draft:
         text = json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False)
         draft.write_text(text + "\n", encoding="utf-8")
 
 
-def audit_page(found: Audited, red_team: RedTeam | None = None) -> str:
+def audit_page(audit: Audit) -> str:
     """Return the page of an audit."""
-    audit = found.audit
     tables = audit_tables(audit)
     kind = {"attacked": " attacked", "suspected": " suspected"}.get(audit.verdict, "")
     parts = [
@@ -212,16 +211,13 @@ def audit_page(found: Audited, red_team: RedTeam | None = None) -> str:
         f'<div class="answer{kind}">{text_of(audit.statement, most=4_000)}</div>',
         _tiles(audit),
         _decisions(audit, tables["decisions"]),
-        "" if found.changes is None else _changes(found.changes),
-        "" if found.difference is None else _difference(found.difference),
+        "" if audit.changes is None else _changes(audit.changes),
+        "" if audit.difference is None else _difference(audit.difference),
         _items(audit, tables["items"]),
         _groups(audit.groups),
         _accounts(audit, tables["accounts"]),
         _cases(audit),
-        _null(audit),
-        _time(audit),
-        _contexts(audit),
-        "" if red_team is None else _red_team(red_team),
+        "" if audit.red_team is None else _red_team(audit.red_team),
         _basis(audit),
     ]
     return page(f"Audit of {audit.source}", [part for part in parts if part])
@@ -249,7 +245,7 @@ def _items(audit: Audit, items: Table) -> str:
         return section(
             "Items", paragraph("No item's mean was shifted by flagged accounts.", "soft")
         )
-    rows = [Bars(str(item.action), item.shift) for item in audit.items[:DRAWN]]
+    rows = [(str(item.action), item.shift) for item in audit.items[:DRAWN]]
     return section(
         "Items: shift of their means",
         paragraph("Mean over all accounts minus the robust mean.", "soft small"),
@@ -264,7 +260,7 @@ def _items(audit: Audit, items: Table) -> str:
 def _decisions(audit: Audit, decisions: Table) -> str:
     if not audit.changed:
         return section("Decisions", paragraph("Plain means decide the same everywhere.", "soft"))
-    rows = [Bars(str(c.context), c.cost) for c in audit.changed[:DRAWN]]
+    rows = [(str(c.context), c.cost) for c in audit.changed[:DRAWN]]
     return section(
         "Decisions: naive against robust",
         paragraph(
@@ -313,8 +309,13 @@ def _difference(difference: Difference) -> str:
         "Reference: against " + difference.source,
         paragraph(difference.statement()),
         html_table(
-            ["item", "mean in the reference", "mean now", "standard errors apart"],
-            [[str(i.action), i.reference, i.now, round(i.z, 1)] for i in difference.items],
+            *table_of(
+                difference.items,
+                item="action",
+                mean_in_the_reference="reference",
+                mean_now="now",
+                standard_errors_apart="z",
+            ),
             name="moved items",
         ),
     )
@@ -334,7 +335,7 @@ def _card(group: GroupCard) -> str:
     pictures = ""
     if not math.isnan(group.seen):
         pictures = bars(
-            [Bars("seen", group.seen), Bars("expected", group.expected)],
+            [("seen", group.seen), ("expected", group.expected)],
             title=group.measure,
             width=CARD_WIDTH,
             label_width=CARD_LABELS,
@@ -342,24 +343,17 @@ def _card(group: GroupCard) -> str:
     if group.timeline is not None:
         pictures += drawn_timeline(
             group.timeline.starts,
-            group.timeline.flagged,
+            group.timeline.members,
             group.timeline.others,
             title="events over time, as a share of all",
             width=CARD_WIDTH,
         )
-    if group.first_seen is not None and group.last_seen is not None:
-        first, last = (when.partition("T")[0] for when in (group.first_seen, group.last_seen))
-        pictures += paragraph(f"Active from {first} to {last}.", "soft small")
-    items = html_table(
-        ["item", "members' mean", "others' mean"],
-        [[str(i.action), i.members_mean, i.others_mean] for i in group.items],
-        shown=5,
-    )
+    means = {"members' mean": "members_mean", "others' mean": "others_mean"}
     return (
         f'<div class="card"><h3>{text_of(group.name)}</h3>'
         + paragraph(group.statement)
-        + beside(pictures, items)
-        + paragraph(f"For instance {named_briefly(group.examples, MOST_NAMED)}.", "soft small")
+        + beside(pictures, html_table(*table_of(group.items, item="action", **means), shown=5))
+        + paragraph(f"For instance {named_briefly(group.examples)}.", "soft small")
         + "</div>"
     )
 
@@ -380,31 +374,19 @@ def _accounts(audit: Audit, accounts: Table) -> str:
 def _cases(audit: Audit) -> str:
     if not audit.cases:
         return ""
-    has_contexts, has_times = audit.n_contexts > 1, any(d.last_seen for d in audit.cases[0].deeds)
-    columns = ["context"] * has_contexts + ["item", "events", "mean", "others' mean"]
+    columns = {"item": "action", "events": "plays", "mean": "mean", "others' mean": "others_mean"}
+    columns["others' events"] = "others"
+    if audit.n_contexts > 1:
+        columns = {"context": "context", **columns}
+    if audit.cases[0].deeds[0].last_seen:
+        columns["last"] = "last_seen"
     return section(
         "One by one: what accounts did, next to others",
         '<div class="cases">',
         *(
             f'<details class="case"><summary>{text_of(case.user, most=80)}</summary>'
             + paragraph(case.reason, "small")
-            + html_table(
-                [*columns, "others' events", *["last"] * has_times],
-                [
-                    [
-                        *[str(deed.context)] * has_contexts,
-                        str(deed.action),
-                        deed.plays,
-                        deed.mean,
-                        deed.others_mean,
-                        deed.others,
-                        *[deed.last_seen] * has_times,
-                    ]
-                    for deed in case.deeds
-                ],
-                shown=20,
-                name=f"account {place}",
-            )
+            + html_table(*table_of(case.deeds, **columns), shown=20, name=f"account {place}")
             + "</details>"
             for place, case in enumerate(audit.cases, 1)
         ),
@@ -413,118 +395,21 @@ def _cases(audit: Audit) -> str:
     )
 
 
-def _null(audit: Audit) -> str:
-    found = audit.histogram
-    null = (
-        "accounts with the same plays and permuted rewards"
-        if audit.regime.name == "server"
-        else "a normal distribution fitted to the lower scores of this log"
-    )
-    return section(
-        "Null distribution: scores of honest accounts",
-        beside(
-            histogram(
-                found.edges,
-                found.seen,
-                found.expected,
-                threshold=found.threshold,
-                title=f"share of accounts by {found.name}",
-            ),
-            paragraph(
-                f"Bars are the accounts of this log. The dashed line is what honest accounts look "
-                f"like: {null}. Heights are square roots of shares, so that a few accounts far out "
-                "can be seen. The last bar holds everything beyond it."
-            )
-            + paragraph(error_rates(audit.rates), "soft small"),
-        ),
-    )
-
-
-def _time(audit: Audit) -> str:
-    if audit.timeline is None:
-        return ""
-    line = audit.timeline
-    return section(
-        "Time",
-        beside(
-            drawn_timeline(
-                line.starts, line.flagged, line.others, title="events over time, as a share of all"
-            ),
-            key(("naive", "flagged accounts"), ("robust", "all others"))
-            + paragraph(
-                f"Each as a share of its own events, in {len(line.starts)} equal steps. A campaign "
-                "shows as a peak of the flagged accounts alone."
-            ),
-        ),
-    )
-
-
-def _contexts(audit: Audit) -> str:
-    if audit.n_contexts < 2:
-        return ""
-    rows = [Bars(str(c.context), c.claimed, c.believed) for c in audit.contexts[:DRAWN]]
-    return section(
-        "Contexts: shares of visits, as logged and robust",
-        beside(
-            bars(rows, title="share of visits, by context", is_share=True)
-            + key(("naive", "as logged"), ("robust", "robust estimate")),
-            html_table(
-                ["context", "as logged", "robust estimate"],
-                [[str(c.context), f"{c.claimed:.2%}", f"{c.believed:.2%}"] for c in audit.contexts],
-                name="contexts",
-            ),
-        ),
-    )
-
-
 def _red_team(found: RedTeam) -> str:
-    shares = [row.share for row in found.rows]
     return section(
-        f"Red team: {found.kind} for {found.target}",
-        paragraph(found.statement()),
+        f"Red team: {found.kind} of {found.target}",
         paragraph(
-            "Coalitions with different shares of the accounts were added to this log. Shift: "
-            "change of the target's mean. Hits: share of visits whose decision is in the "
-            "coalition's interest. Detected: share of its members that are flagged. False "
-            "positives: other accounts that are flagged, including those flagged without the "
-            "coalition. AUC: probability that a member scores above another account.",
+            f"Coalitions were injected into {found.accounts:,} accounts of this log, one share "
+            "at a time. Shift: change of the target's mean. Detected: members that are flagged. "
+            "False positives: other accounts that are flagged, also without the coalition.",
             "soft small",
         ),
-        beside(
-            *(
-                curves(
-                    shares,
-                    [
-                        (kind, kind, [getattr(row, f"{kind}_{what}") for row in found.rows])
-                        for kind in ("naive", "robust")
-                    ],
-                    title=f"{title}, by the coalition's share",
-                    is_share=what == "hits",
-                )
-                for what, title in (("shift", "shift of the target's mean"), ("hits", "hits"))
-            )
-        ),
         html_table(*red_team_table(found), name="red team"),
+        paragraph(found.statement()),
     )
 
 
 def _basis(audit: Audit) -> str:
-    health = audit.exploration
-    # With propensities, how evenly actions were played says nothing.
-    hidden = ("uniform_p_value", "looks_uniform") if health["has_propensities"] else ()
-    facts: list[Sequence[Value]] = [
-        [name.replace("_", " "), _fact(value)]
-        for name, value in health.items()
-        if name not in hidden
-    ]
-    withstands = (
-        html_table(
-            ["context", "certified share of accounts needed to change the decision"],
-            [[context, f"{share:.2%}"] for context, share in audit.withstands.items()],
-        )
-        if audit.withstands
-        else paragraph("No decision is certified to withstand more than one account.", "soft small")
-    )
     regime = "the server chose" if audit.regime.name == "server" else "users chose"
     return section(
         "Basis of this audit",
@@ -534,21 +419,5 @@ def _basis(audit: Audit) -> str:
         ),
         "<h3>What no method could have detected</h3>",
         *(paragraph(limit) for limit in audit.limits),
-        beside(
-            "<h3>What decisions withstand</h3>" + withstands,
-            "<h3>Exploration</h3>" + html_table(["", ""], facts, shown=20),
-        ),
         *(paragraph(f"Note: {note}", "small") for note in audit.notes),
     )
-
-
-def _fact(value: object) -> str:
-    match value:
-        case bool():
-            return "yes" if value else "no"
-        case float():
-            return number(value, 4)
-        case int():
-            return f"{value:,}"
-        case _:
-            return str(value)

@@ -26,10 +26,9 @@ def evaluation_tables(found: Evaluation) -> dict[str, Table]:
     """Return the tables of an evaluation by name."""
     return {
         "estimates": Table(
-            ["estimator", "users", "value", "uplift", "uplift if nobody lies unseen"],
+            ["users", "value", "uplift", "uplift if nobody lies unseen"],
             [
                 [
-                    one.estimator.upper(),
                     "honest" if one.robust else "all",
                     _text(one.value),
                     _text(one.uplift, sign="+"),
@@ -60,11 +59,10 @@ def print_evaluation(found: Evaluation) -> None:
     """Print the value of a policy."""
     tables = evaluation_tables(found)
     print_line(found.statement)
-    print_some("Estimates", tables["estimates"].only("estimator", "users", "value", "uplift"))
+    print_some("Estimates", tables["estimates"].only("users", "value", "uplift"))
     print_line(
-        "value: mean reward per visit. uplift: over the baseline. IPS: inverse propensity scores; "
-        "SNIPS: the same, normalised; DR: doubly robust, used below. Intervals of honest users "
-        f"hold {found.condition}."
+        "value: mean reward per visit. uplift: over the baseline. Doubly robust, with 95% "
+        f"intervals; those of honest users hold {found.condition}."
     )
     columns = ("context", "share", "action", "plays", "value", "uplift")
     print_some("By context", tables["contexts"].only(*columns))
@@ -86,12 +84,16 @@ def evaluation_page(found: Evaluation) -> str:
     """Return the page of an evaluation."""
     tables = evaluation_tables(found)
     is_open = found.honest.uplift.low <= 0.0 <= found.honest.uplift.high
-    kinds = {True: "robust", False: "naive"}
-    by_estimator = [("logging", [("logged", _strip(found.logged))])]
-    for name in dict.fromkeys(one.estimator for one in found.estimates):
-        some = [one for one in found.estimates if one.estimator == name]
-        by_estimator.append((name.upper(), [(kinds[o.robust], _strip(o.value)) for o in some]))
     by_context = [
+        (
+            "all visits",
+            [
+                ("logged", _strip(found.logged)),
+                ("naive", _strip(found.naive.value)),
+                ("robust", _strip(found.honest.value)),
+            ],
+        )
+    ] + [
         (str(one.context), [(kind, _strip(getattr(one, kind))) for kind, _ in KEY])
         for one in found.contexts[:DRAWN]
     ]
@@ -108,18 +110,14 @@ def evaluation_page(found: Evaluation) -> str:
         section(
             "Mean reward per visit",
             paragraph(
-                f"95% intervals; those of honest users hold {found.condition}. IPS: inverse "
-                "propensity scores; SNIPS: the same, normalised; DR: doubly robust.",
+                "Doubly robust estimates with 95% intervals; those of honest users hold "
+                f"{found.condition}.",
                 "soft small",
             ),
             beside(
-                intervals(by_estimator, title="mean reward per visit, by estimator"),
-                intervals(by_context, title="mean reward per visit by DR, by context")
-                if by_context
-                else "",
+                intervals(by_context, title="mean reward per visit, by context") + key(*KEY),
+                html_table(*tables["estimates"], name="estimates"),
             ),
-            key(*KEY),
-            html_table(*tables["estimates"], name="estimates"),
         ),
         section("By context", html_table(*tables["contexts"], shown=20, name="contexts")),
         section("Remarks", *map(paragraph, _remarks(found) or ["None."])),

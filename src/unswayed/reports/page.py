@@ -58,9 +58,7 @@ td.number,th.number{text-align:right;font-variant-numeric:tabular-nums}td.long{m
 td.number{white-space:nowrap}
 svg{display:block;width:100%;max-width:640px;height:auto;margin:8px 0}.card svg{max-width:380px}
 .naive{fill:var(--naive)}.robust{fill:var(--robust)}.axis{stroke:var(--soft);stroke-width:1}
-.null{fill:none;stroke:var(--null);stroke-width:1.5;stroke-dasharray:4 3}
-.area{opacity:.55}.line{fill:none;stroke-width:2.5}.line.naive{stroke:var(--naive);fill:none}
-.line.robust{stroke:var(--robust);fill:none}.line.null{stroke:var(--null)}
+.area{opacity:.55}
 .label{fill:var(--ink);font:12px system-ui,sans-serif}
 .key{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 .9em;border-radius:2px}
 .logged{fill:var(--null)}.key.logged{background:var(--null)}

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from unswayed.errors import InputError, option
+from unswayed.errors import InputError
 from unswayed.events import Label
 from unswayed.policy import Policy
 from unswayed.policy.policy import read_codes
@@ -91,9 +91,9 @@ def compare_policies(first: Policy, second: Policy) -> Comparison:
     )
 
 
-def write_table(columns: Mapping[str, object] | pa.Table, path: Path, kind: str | None) -> None:
+def write_table(columns: Mapping[str, object] | pa.Table, path: Path) -> None:
     """Write a table as Parquet or CSV; without a kind the name of the file decides."""
-    chosen = _table_format(path, kind)
+    chosen = _table_format(path)
     table = columns if isinstance(columns, pa.Table) else pa.table(columns)
     with whole_file(path) as draft:
         if chosen == "csv":
@@ -128,18 +128,18 @@ def _quoted_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pc.and_not(begins, is_number), quoted, column)
 
 
-def check_table(path: Path, kind: str | None) -> None:
+def check_table(path: Path) -> None:
     """Reject a table that cannot be written, before any work is done for it."""
-    _table_format(path, kind)
+    _table_format(path)
     check_writable(path)
 
 
-def _table_format(path: Path, kind: str | None) -> str:
-    chosen = kind or path.suffix.lstrip(".")
+def _table_format(path: Path) -> str:
+    chosen = path.suffix.lstrip(".")
     if chosen not in TABLE_FORMATS:
         raise InputError(
-            f"tables are written as {' or '.join(TABLE_FORMATS)}, not {chosen!r}; name {path.name} "
-            f"accordingly or choose with {option('--format', python='kind')}."
+            f"tables are written as {' or '.join(TABLE_FORMATS)}, by the ending of their name; "
+            f"{path.name} has another one."
         )
     return chosen
 
@@ -149,7 +149,6 @@ def predicted_table(
     source: Source,
     *,
     columns: Sequence[str] | None = None,
-    memory: int | None = None,
 ) -> tuple[pa.Table, int]:
     """Return the rows with the policy's actions, and the number of unknown contexts.
 
@@ -157,7 +156,7 @@ def predicted_table(
     does, keep them, and the new ones are ``policy_action`` and ``policy_is_known``. By
     default the context columns of the policy are read, with the same bins.
     """
-    rows, codes = read_codes(policy, source, columns=columns, memory=memory)
+    rows, codes = read_codes(policy, source, columns=columns)
     names_taken = rows.column_names
     action, known = "action", "is_known"
     if action in names_taken or known in names_taken:

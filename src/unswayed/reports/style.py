@@ -62,21 +62,7 @@ LOOKS = {
         label="Layered elimination", colour=PALE_GREY, marker="P", dashes="--"
     ),
     "naive-mean": Look(label="Naive mean", colour=BROWN, marker="X"),
-    "epsilon-greedy": Look(label="ε-greedy", colour=BROWN, marker="<", dashes="-."),
     "epochs": Look(label="Ours (epochs)", colour=VERMILION, marker="o"),
-    "epochs-paper": Look(label="Epochs, the paper's means", colour=BLUE, marker="8", dashes="--"),
-    "epochs-share": Look(
-        label="Epochs, a share explores", colour=VERMILION, marker="d", dashes=":"
-    ),
-    "epochs-personal": Look(label="Ours (with tastes)", colour=PURPLE, marker="s"),
-    "epochs-forget": Look(label="Ours (forgetting)", colour=BLUE, marker="s"),
-    "explore-then-commit": Look(
-        label="Explore, then commit", colour=VERMILION, marker="H", dashes="--"
-    ),
-    "barbat": Look(label="BARBAT-style", colour=PURPLE, marker="<", dashes="-."),
-    "fed-mom-ucb": Look(label="Fed-MoM-UCB-style", colour=SKY, marker="^"),
-    "phased-elimination": Look(label="Phased elimination", colour=GREY, marker="P", dashes="--"),
-    "rclub": Look(label="RCLUB-style", colour=GREEN, marker="X", dashes="--"),
     "oracle-ucb": Look(label="UCB on good users", colour=BLACK, marker="+", dashes=":"),
     "thompson": Look(label="Thompson", colour=GREY, marker=">", dashes="-."),
 }

@@ -23,14 +23,6 @@ CAPTION = 20.0
 Place = Callable[[float], float]
 
 
-class Bars(NamedTuple):
-    """A row of a bar chart: its label, and one or two values."""
-
-    label: str
-    first: float
-    second: float | None = None
-
-
 class Strip(NamedTuple):
     """A robust mean with the ends of its interval, None without a bound, and the naive mean."""
 
@@ -66,76 +58,28 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 def bars(
-    rows: Sequence[Bars],
+    rows: Sequence[tuple[str, float]],
     *,
     title: str,
     width: float = WIDTH,
     label_width: float = LABEL_WIDTH,
-    is_share: bool = False,
 ) -> str:
-    """Draw one or two bars for each row, from zero to the right, or to the left if negative.
-
-    Of two bars the first is naive and the second robust; of one the sign says which it is.
-    """
-    values = [value for row in rows for value in row[1:] if value is not None]
+    """Draw a bar for each label and value, from zero to the right, or to the left if negative."""
+    values = [value for _, value in rows]
     low, high = min([0.0, *values]), max([0.0, *values])
-    signs = "+" * (low < 0.0)
-    texts = {x: f"{x:.1%}" if is_share else number(x, sign=signs) for x in values}
-    room = 12.0 + 7.0 * max(map(len, texts.values()), default=0)
+    texts = [number(value, sign="+" * (low < 0.0)) for value in values]
+    room = 12.0 + 7.0 * max(map(len, texts), default=0)
     at = _scale(low, high, label_width + room * (low < 0.0), width - room)
     parts, y = [], 0.0
-    for row in rows:
-        pair = [(row.first, "robust" if row.second is None and row.first < 0.0 else "naive")]
-        pair += [] if row.second is None else [(row.second, "robust")]
-        parts.append(_row_label(row.label, y + 6.0 * len(pair) + 6.0, label_width))
-        for value, kind in pair:
-            start, end = sorted((at(0.0), at(value)))
-            parts.append(_box(start, y + 4.0, end - start, 11.0, kind))
-            x, anchor = (end + 4.0, "start") if value >= 0.0 else (start - 4.0, "end")
-            parts.append(_words(texts[value], x, y + 14.0, anchor))
-            y += 13.0
-        y += ROW - 13.0
+    for (label, value), text in zip(rows, texts, strict=True):
+        start, end = sorted((at(0.0), at(value)))
+        parts.append(_row_label(label, y + 12.0, label_width))
+        parts.append(_box(start, y + 4.0, end - start, 11.0, "robust" if value < 0.0 else "naive"))
+        x, anchor = (end + 4.0, "start") if value >= 0.0 else (start - 4.0, "end")
+        parts.append(_words(text, x, y + 14.0, anchor))
+        y += ROW
     parts.append(_line(at(0.0), 0.0, at(0.0), y, "axis"))
-    return _picture([*parts, *_axis(low, high, at, y, is_share=is_share)], y + 20.0, title, width)
-
-
-def histogram(
-    edges: Sequence[float],
-    seen: Sequence[float],
-    expected: Sequence[float],
-    *,
-    threshold: float | None,
-    title: str,
-) -> str:
-    """Draw shares of what was seen as bars, and of the null as a stepped line.
-
-    Heights are square roots, so that a few accounts far out can be seen beside thousands.
-    """
-    base, left = 150.0, 44.0
-    largest = math.sqrt(max(*seen, *expected, 1e-9))
-    at = _scale(edges[0], edges[-1], left, WIDTH - 10.0)
-
-    def top(share: float) -> float:
-        return base - 140.0 * math.sqrt(share) / largest
-
-    parts = []
-    line = [f"M{left:.1f} {base:.1f}"]
-    for low, high, share, null in zip(edges[:-1], edges[1:], seen, expected, strict=True):
-        if share > 0:
-            kind = "naive" if threshold is not None and low >= threshold else "robust"
-            width = max(at(high) - at(low) - 1.0, 0.5)
-            parts.append(_box(at(low), top(share), width, base - top(share), kind))
-        line.append(f"L{at(low):.1f} {top(null):.1f} L{at(high):.1f} {top(null):.1f}")
-    parts.append(f'<path class="null" d="{" ".join(line)}"/>')
-    parts += _axis(edges[0], edges[-1], at, base, most=6)
-    for share in (1.0, 0.5, 0.2, 0.05, 0.01):
-        if math.sqrt(share) <= largest:
-            parts.append(_line(left - 4.0, top(share), left, top(share), "axis"))
-            parts.append(_words(f"{share:.0%}", left - 6.0, top(share) + 4.0, "end"))
-    if threshold is not None and edges[0] <= threshold <= edges[-1]:
-        parts.append(_line(at(threshold), 8.0, at(threshold), base, "axis"))
-        parts.append(_words("flagged from here", at(threshold) + 4.0, 16.0, "start"))
-    return _picture(parts, base + 20.0, title)
+    return _picture([*parts, *_axis(low, high, at, y)], y + 20.0, title, width)
 
 
 def timeline(
@@ -160,40 +104,12 @@ def timeline(
         line.append(f"L{width - 10:.1f} {base:.1f}Z")
         parts.append(f'<path class="area {kind}" d="{" ".join(line)}"/>')
     parts.append(_line(left, base, width - 10.0, base, "axis"))
-    parts += _side_axis(0.0, largest, up, left, is_share=True)
+    for value in ticks(0.0, largest, 4):
+        parts.append(_line(left - 4.0, up(value), left, up(value), "axis"))
+        parts.append(_words(f"{number(100.0 * value)}%", left - 6.0, up(value) + 4.0, "end"))
     parts.append(_words(starts[0].partition("T")[0], left, base + 15.0, "start"))
     parts.append(_words(starts[-1].partition("T")[0], width - 10.0, base + 15.0, "end"))
     return _picture(parts, base + 20.0, title, width)
-
-
-def curves(
-    places: Sequence[float],
-    lines: Sequence[tuple[str, str, Sequence[float]]],
-    *,
-    title: str,
-    is_share: bool = False,
-) -> str:
-    """Draw lines over shares; each has a name, a class and its values."""
-    base, left, right = 160.0, 66.0, 376.0
-    values = [value for _, _, some in lines for value in some]
-    low, high = min(0.0, *values), max(0.0, *values)
-    at, up = _scale(0.0, max(places), left, right), _scale(low, high, base, 20.0)
-    parts = [_line(left, base, right, base, "axis")]
-    parts += _side_axis(low, high, up, left, is_share=is_share)
-    for place in places:
-        parts.append(_words(f"{place:.0%}", at(place), base + 15.0, "middle"))
-    used: list[float] = []
-    for name, kind, some in lines:
-        points = " L".join(
-            f"{at(place):.1f} {up(value):.1f}" for place, value in zip(places, some, strict=True)
-        )
-        parts.append(f'<path class="line {kind}" d="M{points}"/>')
-        y = up(some[-1]) + 4.0
-        while any(abs(y - other) < 13.0 for other in used):
-            y -= 13.0
-        used.append(y)
-        parts.append(_words(name, right + 8.0, y, "start"))
-    return _picture(parts, base + 30.0, title)
 
 
 def intervals(rows: Sequence[tuple[str, Sequence[tuple[str, Strip]]]], *, title: str) -> str:
@@ -253,28 +169,13 @@ def _scale(low: float, high: float, start: float, end: float) -> Place:
     return lambda value: start + unit * (value - low)
 
 
-def _axis(
-    low: float, high: float, at: Place, y: float, *, most: int = 4, is_share: bool = False
-) -> list[str]:
+def _axis(low: float, high: float, at: Place, y: float) -> list[str]:
     """Draw a horizontal axis with its ticks."""
     parts = [_line(at(low), y, at(high), y, "axis")]
-    for value in ticks(low, high, most):
-        parts.append(_line(at(value), y, at(value), y + 4.0, "axis"))
-        parts.append(_words(_tick(value, is_share), at(value), y + 16.0, "middle"))
-    return parts
-
-
-def _side_axis(low: float, high: float, at: Place, x: float, *, is_share: bool) -> list[str]:
-    """Draw the ticks of a vertical axis."""
-    parts = []
     for value in ticks(low, high, 4):
-        parts.append(_line(x - 4.0, at(value), x, at(value), "axis"))
-        parts.append(_words(_tick(value, is_share), x - 6.0, at(value) + 4.0, "end"))
+        parts.append(_line(at(value), y, at(value), y + 4.0, "axis"))
+        parts.append(_words(number(value), at(value), y + 16.0, "middle"))
     return parts
-
-
-def _tick(value: float, is_share: bool) -> str:
-    return f"{number(100.0 * value)}%" if is_share else number(value)
 
 
 def _picture(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -13,15 +14,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from unswayed.service.catalogue import ACTIVE, NOTHING_LEARNED, now_ms
+from unswayed.service.catalogue import ACTIVE, now_ms
 from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.console.routes import console_pages
 from unswayed.service.database import StoreError
 from unswayed.service.endpoints import ENDPOINTS
 from unswayed.service.errors import Refusal
-from unswayed.service.jobs import add_job, claim, jobs_of, start, today
+from unswayed.service.jobs import add_job, claim, last_job_ms, today
 from unswayed.service.records import delete_old
 from unswayed.service.service import Service
+
+logger = logging.getLogger("unswayed.service")
 
 #: Ours: seconds between updates of shared metrics and checks of the learning job.
 _CHORE_SECONDS = 1.0
@@ -29,28 +32,25 @@ _CHORE_SECONDS = 1.0
 #: Ours: seconds between deletions of old decisions.
 _DELETE_SECONDS = 60.0
 
-#: Ours: seconds after the start when the learner is precompiled.
-_WARM_SECONDS = 10.0
 
-
-async def do_chores(service: Service, *, warms: bool) -> None:
-    """Run the periodic tasks until cancelled; ``warms`` precompiles the learner once."""
-    started = deleting = time.monotonic()
+async def do_chores(service: Service) -> None:
+    """Run the periodic tasks until cancelled."""
+    deleting = time.monotonic()
     reported: dict[str, str] = {}
     while True:
         await asyncio.sleep(_CHORE_SECONDS)
         service.refresh_metrics()
-        await asyncio.to_thread(service.metrics.save)
-        with suppress(StoreError, Refusal):
+        try:
+            await asyncio.to_thread(service.metrics.save)
             await asyncio.to_thread(_learn_when_due, service)
             await asyncio.to_thread(_report_when_due, service, reported)
-        if time.monotonic() > deleting:
-            with suppress(StoreError, Refusal):
+            if time.monotonic() > deleting:
                 is_done = await asyncio.to_thread(_delete_when_old, service)
                 deleting = time.monotonic() + (_DELETE_SECONDS if is_done else 0.0)
-        if warms and time.monotonic() > started + _WARM_SECONDS:
-            warms = False
-            await asyncio.to_thread(warm_if_first, service)
+        except (StoreError, Refusal):
+            continue  # the store is away, or a campaign was deleted meanwhile
+        except Exception:  # a task that ends would never be done again
+            logger.exception("a periodic task failed")
 
 
 def _learn_when_due(service: Service) -> None:
@@ -59,18 +59,14 @@ def _learn_when_due(service: Service) -> None:
         every = serving.settings.learn_every
         if not every or serving.state != ACTIVE:
             continue
+        job = None
         with service.database.connected() as connection:
-            jobs = jobs_of(connection, serving.name, most=1)
-            last = jobs[0].created_ms if jobs else serving.created_ms
-            if now_ms() < last + 1000.0 * every:
-                continue
-            with connection.transaction():
-                # Another worker may have been faster since.
-                jobs = jobs_of(connection, serving.name, most=1)
-                if jobs and now_ms() < jobs[0].created_ms + 1000.0 * every:
-                    continue
-                job, is_new = add_job(connection, serving.name)
-        if is_new:
+            if now_ms() >= last_job_ms(connection, serving) + 1000.0 * every:
+                with connection.transaction():
+                    # Another worker may have been faster since.
+                    if now_ms() >= last_job_ms(connection, serving) + 1000.0 * every:
+                        job, is_new = add_job(connection, serving.name)
+        if job is not None and is_new:
             service.start("learn", serving.name, job=job.id)
 
 
@@ -99,28 +95,16 @@ def _delete_when_old(service: Service) -> bool:
     return all(done)
 
 
-def warm_if_first(service: Service) -> None:
-    """Precompile the campaigns' learners, unless something was learned here before."""
-    campaigns = list(service.watcher.state.campaigns.values())
-    if any(serving.policy_version != NOTHING_LEARNED for serving in campaigns):
-        return
-    for method in {serving.settings.method for serving in campaigns}:
-        with suppress(FileExistsError):  # one of the workers does it
-            (service.metrics.folder / f"{method}.warm").touch(exist_ok=False)
-            start("warm", method=method)
-
-
-def create_app(begin: Callable[[], Service], *, warms: bool = False) -> Starlette:
+def create_app(begin: Callable[[], Service]) -> Starlette:
     """Return the application: the API routes, then the console's pages, of which ``/`` is one.
 
-    ``begin`` returns the service of this process, with its threads running; ``warms`` compiles
-    what learning needs after a while.
+    ``begin`` returns the service of this process, with its threads running.
     """
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         service = app.state.service = begin()
-        chores = asyncio.create_task(do_chores(service, warms=warms))
+        chores = asyncio.create_task(do_chores(service))
         try:
             yield
         finally:

@@ -6,8 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qs
 
@@ -152,14 +151,14 @@ class Endpoint:
         Keys of these roles open it, and those of admins; None: no key is needed.
     body
         Type of the body, None if it has none.
-    plain_body
-        A narrower type that is quicker to work on, tried first.
     row
         Type of the rows of a batch, each of which may be wrong by itself.
     query
         Names and descriptions of query parameters.
     returns
         Type of the response's body, for the documentation.
+    is_slow
+        Whether it takes a process of its own, which HEAD does not start.
     """
 
     method: str
@@ -168,26 +167,26 @@ class Endpoint:
     summary: str
     roles: tuple[Role, ...] | None = ()
     body: type | None = None
-    plain_body: type | None = None
     row: type | None = None
     query: Mapping[str, str] = field(default_factory=dict)
     returns: Any = dict[str, Any]
     status: int = 200
+    is_slow: bool = False
     decoder: Any = None
-    plain_decoder: Any = None
 
     def __post_init__(self) -> None:
         if self.body is not None:
             object.__setattr__(self, "decoder", msgspec.json.Decoder(self.body))
-        if self.plain_body is not None:
-            object.__setattr__(self, "plain_decoder", msgspec.json.Decoder(self.plain_body))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request whose body is still to come."""
         path, query = scope.get("path_params") or {}, scope["query_string"]
         service, client = scope["app"].state.service, scope.get("client")
         address = client[0] if client else ""
-        reply = await self.reply(service, address, scope["headers"], path, receive, query, send)
+        one = self
+        if self.is_slow and scope["method"] == "HEAD":
+            one = replace(self, handler=_only_head)
+        reply = await one.reply(service, address, scope["headers"], path, receive, query, send)
         if reply is not None:
             await respond(send, reply)
 
@@ -202,7 +201,7 @@ class Endpoint:
         send: Send | None = None,
     ) -> Reply | None:
         """Return the response, errors too; None if it was streamed to ``send``."""
-        headers = dict(header_list)
+        headers, campaign = dict(header_list), path.get("campaign", "")
         started = time.perf_counter()
         status = 500
         try:
@@ -239,7 +238,8 @@ class Endpoint:
                     "request_id": request_id(headers.get(b"x-request-id")),
                     "method": self.method,
                     "route": self.path,  # and not the address, in which a user may be named
-                    "campaign": path.get("campaign", ""),
+                    # Others are whatever text the caller sent.
+                    "campaign": campaign if campaign in service.watcher.state.campaigns else "",
                     "status": status,
                     "milliseconds": round(1000.0 * seconds, 3),
                 }
@@ -257,6 +257,8 @@ class Endpoint:
         campaign = path.get("campaign", EVERY_CAMPAIGN)
         if self.roles is not None:
             self._check_caller(service, headers, address, campaign)
+        elif "campaign" in path:  # not for health checks, which come from where others do
+            service.rates.take(address)
         decoded = None
         if self.decoder is not None:
             if not isinstance(body, bytes):
@@ -297,16 +299,14 @@ class Endpoint:
             raise Refusal(403, "forbidden", f"this needs a key of role {needed} for this campaign.")
 
     def _decoded(self, raw: bytes) -> Any:
-        if self.plain_decoder is not None:
-            with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                return self.plain_decoder.decode(raw)
         try:
-            return self.decoder.decode(raw)
-        except msgspec.ValidationError as error:
-            rows = None if self.row is None else self._decoded_rows(raw)
-            if rows is None:
-                raise Refusal(422, "bad_body", wrong_body(error, self.body)) from None
-            return rows
+            try:
+                return self.decoder.decode(raw)
+            except msgspec.ValidationError as error:
+                rows = None if self.row is None else self._decoded_rows(raw)
+                if rows is None:
+                    raise Refusal(422, "bad_body", wrong_body(error, self.body)) from None
+                return rows
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise bad_request(f"the body is not JSON: {error}.", "not_json") from None
 
@@ -327,6 +327,11 @@ class Endpoint:
             except msgspec.ValidationError as error:
                 rows.append(Refusal(422, "bad_body", wrong_body(error, self.row)))
         return self.body(rows)
+
+
+async def _only_head(call: Call) -> Streamed:
+    call.service.watcher.state.campaign(call.campaign)
+    return Streamed(lambda piece: piece(b""), b"application/octet-stream", call.campaign)
 
 
 def check_origin(headers: Headers) -> None:

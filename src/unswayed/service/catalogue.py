@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -127,8 +127,11 @@ def publish(
     if old.plan_version == 1:
         plan = make_plan(name, settings)
     else:
-        before, _ = plan_of(connection, name, old.plan_version - 1)
-        plan = next_plan_of(before, settings, policy, progress)
+        before, played = plan_of(connection, name, old.plan_version - 1)
+        is_moved = _shape(policy) != _shape(policy_of(connection, name, played))
+        if is_moved and progress is None:
+            before = _last_plan_of(connection, name, chosen, before)
+        plan = next_plan_of(before, settings, policy, progress, is_moved=is_moved)
     connection.execute(
         "INSERT INTO plans (campaign, version, created_ms, reason, policy, plan) "
         "VALUES (?, ?, ?, ?, ?, ?)",
@@ -140,6 +143,23 @@ def publish(
     )
     bump(connection)
     return campaign(connection, name)
+
+
+def _shape(policy: Policy | None) -> str:
+    """Return the hash of a policy's partition; empty if contexts are labels."""
+    return "" if policy is None or policy.partition is None else policy.partition.hash
+
+
+def _last_plan_of(
+    connection: Connection, name: str, policy_version: int, now: EpochPlan
+) -> EpochPlan:
+    """Return what was explored when a policy was last served, in the epoch of now."""
+    rows = connection.execute(
+        "SELECT MAX(version) FROM plans WHERE campaign = ? AND policy = ?", (name, policy_version)
+    )
+    if rows[0][0] is None:
+        return now
+    return replace(plan_of(connection, name, rows[0][0])[0], epoch=now.epoch)
 
 
 def plan_of(connection: Connection, name: str, version: int) -> tuple[EpochPlan, int]:
@@ -228,6 +248,13 @@ def change_settings(connection: Connection, name: str, settings: Settings) -> Ca
         if gone:
             raise InputError(
                 f"{kind} cannot be removed while their decisions are open: {min(gone)!r}."
+            )
+    for feature, old in there.settings.features.items():
+        new = settings.features.get(feature)
+        if new is None or (new.type, new.bins) != (old.type, old.bins):
+            raise InputError(
+                f"feature {feature!r} cannot be removed, nor get another type or other bins: it "
+                "was recorded."
             )
     if settings == there.settings:
         return there

@@ -6,10 +6,9 @@ import asyncio
 import random
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import httpx
 
@@ -41,62 +40,22 @@ class ServedDecision:
     plan: int
     token: str
     ranked: list[str] | None = None
+    leaf: str | None = None
+    is_known: bool = True
 
 
-#: A request: method, path and body.
-_Ask = tuple[str, str, Any]
+#: A context's name, or attributes in a campaign with features.
+Context = str | Mapping[str, Any]
 
 
-class _Requests:
-    """The requests of both clients; decisions have idempotency keys, so they can be retried."""
-
-    def __init__(self, campaign: str) -> None:
-        self._campaign = campaign
-
-    def _decide(self, user: str, context: str, key: str | None, more: Mapping[str, Any]) -> _Ask:
-        body = {
-            "user": user,
-            "context": context,
-            "idempotency_key": secrets.token_hex(16) if key is None else key,
-            **more,
-        }
-        return ("POST", f"/v1/{self._campaign}/decide", body)
-
-    def _decide_many(self, rows: Iterable[tuple[str, str]], key: str | None) -> _Ask:
-        key = secrets.token_hex(16) if key is None else key
-        decisions = [
-            {"user": user, "context": context, "idempotency_key": f"{key}-{number}"}
-            for number, (user, context) in enumerate(rows)
-        ]
-        return ("POST", f"/v1/{self._campaign}/decide/batch", {"decisions": decisions})
-
-    def _reward(self, token: str, reward: float, reward_id: str) -> _Ask:
-        body = {"token": token, "reward": reward, "reward_id": reward_id}
-        return ("POST", f"/v1/{self._campaign}/reward", body)
-
-    def _reward_many(self, rows: Iterable[tuple[str, float]]) -> _Ask:
-        rewards = [{"token": token, "reward": reward} for token, reward in rows]
-        return ("POST", f"/v1/{self._campaign}/reward/batch", {"rewards": rewards})
-
-    def _activate(self, token: str) -> _Ask:
-        return ("POST", f"/v1/{self._campaign}/activate", {"token": token})
-
-    def pixel(self, token: str) -> str:
-        """Return the address of an image that reports a decision as shown when a page loads it.
-
-        It needs no key; put the address at which browsers reach the service in front of it.
-        """
-        return f"/v1/{self._campaign}/shown.gif?token={token}"
+def _where(context: Context) -> dict[str, Any]:
+    return {"context" if isinstance(context, str) else "attributes": context}
 
 
-def _headers(key: str | None) -> dict[str, str]:
-    return {} if key is None else {"Authorization": f"Bearer {key}"}
-
-
-def _waits() -> Iterable[float]:
-    """Yield the seconds before each retry, with jitter."""
-    for number in range(TRIES - 1):
-        yield _FIRST_WAIT * 2**number * random.uniform(0.5, 1.5)
+def _waits() -> list[float | None]:
+    """Return the seconds before each retry, with jitter; None after the last try."""
+    seconds = [_FIRST_WAIT * 2**number * random.uniform(0.5, 1.5) for number in range(TRIES - 1)]
+    return [*seconds, None]
 
 
 def _checked(response: httpx.Response) -> Any:
@@ -110,21 +69,12 @@ def _checked(response: httpx.Response) -> Any:
     raise ServiceError(response.status_code, code, message)
 
 
-def _decisions(found: Any) -> list[ServedDecision | ServiceError]:
-    return [
-        ServiceError(422, row["error"]["code"], row["error"]["message"])
-        if "error" in row
-        else ServedDecision(**row)
-        for row in found["decisions"]
-    ]
-
-
 def _unreachable(address: object, error: httpx.TransportError) -> ServiceError:
     reason = str(error).removesuffix(".")
     return ServiceError(0, "unreachable", f"the service at {address} cannot be reached ({reason}).")
 
 
-class Client(_Requests):
+class Client:
     """A client of the service: requests decisions and reports rewards.
 
     Parameters
@@ -153,50 +103,80 @@ class Client(_Requests):
             client.reward(decision.token, 1.0)
     """
 
+    _kind: type[httpx.Client] | type[httpx.AsyncClient] = httpx.Client
+
     def __init__(
         self, address: str, campaign: str, *, key: str | None = None, timeout: float = 5.0
     ) -> None:
-        super().__init__(campaign)
-        self._http = httpx.Client(base_url=address, headers=_headers(key), timeout=timeout)
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._path = f"/v1/{campaign}"
+        self._http: Any = self._kind(base_url=address, headers=headers, timeout=timeout)
 
     def decide(
-        self, user: str, context: str, *, idempotency_key: str | None = None, **more: Any
+        self, /, user: str, context: Context, *, idempotency_key: str | None = None, **more: Any
     ) -> ServedDecision:
-        """Return a decision; ``more`` holds further fields of the request, such as ``actions``."""
-        return ServedDecision(**self._ask(self._decide(user, context, idempotency_key, more)))
+        """Return a decision.
+
+        ``context`` is its name, or in a campaign with features a mapping of attributes; ``more``
+        holds further fields of the request, such as ``actions``.
+        """
+        key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
+        body = {"user": user, **_where(context), "idempotency_key": key, **more}
+        return self._ask("POST", "/decide", body, lambda found: ServedDecision(**found))
 
     def decide_many(
-        self, rows: Iterable[tuple[str, str]], *, idempotency_key: str | None = None
+        self, rows: Iterable[tuple[str, Context]], *, idempotency_key: str | None = None
     ) -> list[ServedDecision | ServiceError]:
         """Return a decision, or an error, for each (user, context); the key is for all of them."""
-        return _decisions(self._ask(self._decide_many(rows, idempotency_key)))
+        key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
+        decisions = [
+            {"user": user, **_where(context), "idempotency_key": f"{key}-{number}"}
+            for number, (user, context) in enumerate(rows)
+        ]
+
+        def read(found: Any) -> list[ServedDecision | ServiceError]:
+            return [
+                ServiceError(422, row["error"]["code"], row["error"]["message"])
+                if "error" in row
+                else ServedDecision(**row)
+                for row in found["decisions"]
+            ]
+
+        return self._ask("POST", "/decide/batch", {"decisions": decisions}, read)
 
     def reward(self, token: str, reward: float, *, reward_id: str = "") -> dict[str, Any]:
         """Report a reward; it is durable when this returns."""
-        found: dict[str, Any] = self._ask(self._reward(token, reward, reward_id))
-        return found
+        return self._ask(
+            "POST", "/reward", {"token": token, "reward": reward, "reward_id": reward_id}, dict
+        )
 
     def reward_many(self, rows: Iterable[tuple[str, float]]) -> list[dict[str, Any]]:
         """Report a reward for each (token, reward); return a result or an error for each."""
-        found: list[dict[str, Any]] = self._ask(self._reward_many(rows))["rewards"]
-        return found
+        body = {"rewards": [{"token": token, "reward": reward} for token, reward in rows]}
+        return self._ask("POST", "/reward/batch", body, lambda found: list(found["rewards"]))
 
     def activate(self, token: str) -> dict[str, Any]:
         """Report that a deferred decision was shown."""
-        found: dict[str, Any] = self._ask(self._activate(token))
-        return found
+        return self._ask("POST", "/activate", {"token": token}, dict)
 
     def get(self, path: str) -> Any:
         """Return the result of a route of the campaign, such as ``status`` or ``learn``."""
-        return self._ask(("GET", f"/v1/{self._campaign}/{path}", None))
+        return self._ask("GET", f"/{path}", None, _as_it_is)
 
     def post(self, path: str, body: Any = None) -> Any:
         """Post to a route of the campaign, such as ``learn``."""
-        return self._ask(("POST", f"/v1/{self._campaign}/{path}", body))
+        return self._ask("POST", f"/{path}", body, _as_it_is)
 
     def patch(self, settings: Mapping[str, Any]) -> Any:
         """Change some settings of the campaign."""
-        return self._ask(("PATCH", f"/v1/{self._campaign}", settings))
+        return self._ask("PATCH", "", settings, _as_it_is)
+
+    def pixel(self, token: str) -> str:
+        """Return the address of an image that reports a decision as shown when a page loads it.
+
+        It needs no key; put the address at which browsers reach the service in front of it.
+        """
+        return f"{self._path}/shown.gif?token={token}"
 
     def close(self) -> None:
         """Close the connections."""
@@ -205,72 +185,55 @@ class Client(_Requests):
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, ask: _Ask) -> Any:
-        for wait in (*_waits(), None):
+    def _ask(self, method: str, path: str, body: Any, read: Callable[[Any], Result]) -> Result:
+        """Send a request until it is answered, and return what is read from its response."""
+        for wait in _waits():
             try:
-                response = self._http.request(ask[0], ask[1], json=ask[2])
+                response = self._http.request(method, self._path + path, json=body)
             except httpx.TransportError as error:
                 if wait is None:
                     raise _unreachable(self._http.base_url, error) from error
             else:
                 if wait is None or response.status_code not in _LATER:
-                    return _checked(response)
+                    return read(_checked(response))
             time.sleep(wait)
         raise AssertionError
 
 
-class AsyncClient(_Requests):
-    """``Client`` for asyncio."""
+def _as_it_is(found: Any) -> Any:
+    return found
 
-    def __init__(
-        self, address: str, campaign: str, *, key: str | None = None, timeout: float = 5.0
-    ) -> None:
-        super().__init__(campaign)
-        self._http = httpx.AsyncClient(base_url=address, headers=_headers(key), timeout=timeout)
 
-    async def decide(
-        self, user: str, context: str, *, idempotency_key: str | None = None, **more: Any
-    ) -> ServedDecision:
-        """Return a decision."""
-        return ServedDecision(**await self._ask(self._decide(user, context, idempotency_key, more)))
+Result = TypeVar("Result")
+Parameters = ParamSpec("Parameters")
 
-    async def decide_many(
-        self, rows: Iterable[tuple[str, str]], *, idempotency_key: str | None = None
-    ) -> list[ServedDecision | ServiceError]:
-        """Return a decision, or an error, for each (user, context); the key is for all of them."""
-        return _decisions(await self._ask(self._decide_many(rows, idempotency_key)))
 
-    async def reward(self, token: str, reward: float, *, reward_id: str = "") -> dict[str, Any]:
-        """Report a reward; it is durable when this returns."""
-        found: dict[str, Any] = await self._ask(self._reward(token, reward, reward_id))
-        return found
+def _awaited(
+    method: Callable[Concatenate[Client, Parameters], Result],
+) -> Callable[Concatenate[Any, Parameters], Awaitable[Result]]:
+    """Return a method of ``Client`` as one of ``AsyncClient``, whose ``_ask`` is awaited."""
+    return cast("Callable[Concatenate[Any, Parameters], Awaitable[Result]]", method)
 
-    async def reward_many(self, rows: Iterable[tuple[str, float]]) -> list[dict[str, Any]]:
-        """Report a reward for each (token, reward); return a result or an error for each."""
-        found: list[dict[str, Any]] = (await self._ask(self._reward_many(rows)))["rewards"]
-        return found
 
-    async def activate(self, token: str) -> dict[str, Any]:
-        """Report that a deferred decision was shown."""
-        found: dict[str, Any] = await self._ask(self._activate(token))
-        return found
+class AsyncClient:
+    """``Client`` for asyncio: the same methods, awaited."""
 
-    async def get(self, path: str) -> Any:
-        """Return the result of a route of the campaign."""
-        return await self._ask(("GET", f"/v1/{self._campaign}/{path}", None))
-
-    async def post(self, path: str, body: Any = None) -> Any:
-        """Post to a route of the campaign."""
-        return await self._ask(("POST", f"/v1/{self._campaign}/{path}", body))
-
-    async def patch(self, settings: Mapping[str, Any]) -> Any:
-        """Change some settings of the campaign."""
-        return await self._ask(("PATCH", f"/v1/{self._campaign}", settings))
+    _kind = httpx.AsyncClient
+    __init__ = Client.__init__
+    decide = _awaited(Client.decide)
+    decide_many = _awaited(Client.decide_many)
+    reward = _awaited(Client.reward)
+    reward_many = _awaited(Client.reward_many)
+    activate = _awaited(Client.activate)
+    get = _awaited(Client.get)
+    post = _awaited(Client.post)
+    patch = _awaited(Client.patch)
+    pixel = Client.pixel
+    _http: httpx.AsyncClient
+    _path: str
 
     async def close(self) -> None:
         """Close the connections."""
@@ -279,20 +242,21 @@ class AsyncClient(_Requests):
     async def __aenter__(self) -> AsyncClient:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _ask(self, ask: _Ask) -> Any:
-        for wait in (*_waits(), None):
+    async def _ask(
+        self, method: str, path: str, body: Any, read: Callable[[Any], Result]
+    ) -> Result:
+        """Send a request until it is answered, and return what is read from its response."""
+        for wait in _waits():
             try:
-                response = await self._http.request(ask[0], ask[1], json=ask[2])
+                response = await self._http.request(method, self._path + path, json=body)
             except httpx.TransportError as error:
                 if wait is None:
                     raise _unreachable(self._http.base_url, error) from error
             else:
                 if wait is None or response.status_code not in _LATER:
-                    return _checked(response)
+                    return read(_checked(response))
             await asyncio.sleep(wait)
         raise AssertionError

@@ -9,7 +9,6 @@ import fcntl
 import os
 import re
 import sqlite3
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,11 +16,12 @@ from typing import Any
 
 from unswayed.errors import InputError, option
 
-#: Increase when tables change, and add the migration below.
-SCHEMA_VERSION = "3"
+#: Increase when tables or what is in them change, and add the migration below. Since format 4
+#: decisions may hold attributes, and settings features.
+SCHEMA_VERSION = "4"
 
 #: Formats that can be migrated; missing tables are created in any case.
-_MIGRATES_FROM = ("2",)
+_MIGRATES_FROM = ("2", "3")
 
 #: ``{bytes}`` and ``{number}`` stand for the database's own types.
 TABLES = (
@@ -93,45 +93,177 @@ class StoreError(Exception):
     """The database cannot be reached or written; the transaction was rolled back."""
 
 
-class Connection(ABC):
-    """One connection; used by one thread at a time."""
+#: Ours: how long to wait for another process that writes; commits take milliseconds.
+_BUSY_SECONDS = 10.0
 
-    @abstractmethod
+#: Ours: rows in one statement; SQLite takes 32,766 values in all.
+_MOST_ROWS = 256
+
+
+class Database:
+    """A database in one file: SQLite. PostgreSQL's differs in all but ``connected``."""
+
+    def __init__(self, path: str) -> None:
+        if not path:
+            raise InputError(f"{option('--store')} names no file; give sqlite:///shop.db.")
+        self.path = Path(path).absolute()
+
+    def connect(self) -> Connection:
+        """Open the file, which must be there: a lost one is not replaced by an empty one.
+
+        ``StoreError`` if that fails.
+        """
+        try:
+            connection = sqlite3.connect(
+                f"{self.path.as_uri()}?mode=rw",
+                uri=True,
+                timeout=_BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            for pragma in ("journal_mode = WAL", "synchronous = FULL"):
+                connection.execute(f"PRAGMA {pragma}").fetchall()
+            return Connection(connection, self.path)
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(f"{self.path}: {error}") from error
+
+    def create(self, *, migrates: bool = False) -> None:
+        """Create missing tables; migrate those of an older format if ``migrates``.
+
+        Other users of the machine cannot read the file.
+        """
+        try:
+            # Only if it is new: closing a handle of a file gives up the locks that SQLite has on
+            # it in this process, and others would write where it writes.
+            with suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        except OSError as error:
+            raise InputError(f"cannot write the store {self.path}: {error.strerror}.") from error
+        try:
+            with self.connected() as connection, connection.transaction():
+                make_tables(connection, bytes_type="BLOB", number_type="REAL", migrates=migrates)
+        except StoreError as error:
+            raise InputError(f"the store cannot be used: {error}.") from error
+
+    @contextmanager
+    def learner_lock(self) -> Iterator[bool]:
+        """Try to take the learner's lock, released with the process; yield whether it is held."""
+        handle = os.open(f"{self.path}.learner", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            os.close(handle)
+
+    @contextmanager
+    def connected(self) -> Iterator[Connection]:
+        """Open a connection and close it."""
+        connection = self.connect()
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+
+class Connection:
+    """A connection to SQLite, used by one thread at a time.
+
+    It detects that its file was removed or replaced.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        self._inode = path.stat().st_ino
+
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Run a statement and return its rows."""
+        try:
+            return self._connection.execute(sql, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(str(error)) from error
 
-    @abstractmethod
-    def insert_new(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> list[bool]:
-        """Insert rows whose key is not there yet, and say for each whether it was inserted."""
-
-    @abstractmethod
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Row]:
         """Yield the rows of a statement, few of them in memory at a time."""
+        try:
+            cursor = self._connection.execute(sql, parameters)
+            while rows := cursor.fetchmany(_MOST_ROWS):
+                yield from rows
+        except sqlite3.Error as error:
+            raise StoreError(str(error)) from error
 
-    @abstractmethod
     def begin_reading(self) -> None:
         """Begin a read transaction on a consistent snapshot."""
+        self.execute("BEGIN")
+        self.execute("SELECT COUNT(*) FROM sqlite_master")
 
-    @abstractmethod
     def damage(self) -> list[str]:
         """Return problems that the database's own integrity check finds."""
+        rows = self.execute("PRAGMA integrity_check(5)")
+        return [f"the file is damaged: {row[0]}." for row in rows if row[0] != "ok"]
 
-    @abstractmethod
+    def insert_new(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> list[bool]:
+        """Insert rows whose key is not there yet, and say for each whether it was inserted.
+
+        Many in a statement, and one by one only where some are there already: each statement gives
+        up the interpreter's lock and has to get it back from busy threads.
+        """
+        into = f"INSERT INTO {table} ({', '.join(columns)}) VALUES "
+        row_sql = f"({', '.join('?' * len(columns))})"
+        found: list[bool] = []
+        try:
+            execute = self._connection.execute
+            while len(found) < len(rows):
+                left = rows[len(found) :]
+                # In powers of two, so that few statements are compiled, and kept.
+                part = left[: min(1 << len(left).bit_length() - 1, _MOST_ROWS)]
+                execute("SAVEPOINT these")
+                values = [value for row in part for value in row]
+                sql = f"{into}{', '.join([row_sql] * len(part))} ON CONFLICT DO NOTHING"
+                if execute(sql, values).rowcount == len(part):
+                    found += [True] * len(part)
+                else:
+                    execute("ROLLBACK TO these")
+                    sql = f"{into}{row_sql} ON CONFLICT DO NOTHING"
+                    found += [execute(sql, row).rowcount == 1 for row in part]
+                execute("RELEASE these")
+        except sqlite3.Error as error:
+            raise StoreError(str(error)) from error
+        return found
+
     def rows_of(
         self, table: str, keys: Sequence[str], wanted: Sequence[str], values: Sequence[Row]
     ) -> list[Row | None]:
         """Return the wanted columns of the row of each key, None where there is none."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the connection; a transaction that was not committed is undone."""
+        sql = (
+            f"SELECT {', '.join(wanted)} FROM {table} WHERE "
+            f"{' AND '.join(f'{key} = ?' for key in keys)}"
+        )
+        try:
+            execute = self._connection.execute
+            return [execute(sql, value).fetchone() for value in values]
+        except sqlite3.Error as error:
+            raise StoreError(str(error)) from error
 
     def begin(self) -> None:
-        """Begin a transaction that writes."""
-        self.execute("BEGIN")
+        """Begin a transaction that writes, waiting for other processes that do."""
+        self.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
-        """Make the transaction durable."""
+        """Commit and sync, if the file is still the one that was opened."""
+        try:
+            is_there = self._path.stat().st_ino == self._inode
+        except OSError as error:
+            self.rollback()
+            raise StoreError(f"{self._path}: {error.strerror}") from error
+        if not is_there:
+            self.rollback()
+            raise StoreError(f"{self._path} was replaced by another file")
         self.execute("COMMIT")
 
     def rollback(self) -> None:
@@ -150,31 +282,10 @@ class Connection(ABC):
             raise
         self.commit()
 
-
-class Database(ABC):
-    """A database that holds the service's tables."""
-
-    @abstractmethod
-    def connect(self) -> Connection:
-        """Open a connection; ``StoreError`` if that fails."""
-
-    @abstractmethod
-    def create(self, *, migrates: bool = False) -> None:
-        """Create missing tables; migrate those of an older format if ``migrates``."""
-
-    @abstractmethod
-    @contextmanager
-    def learner_lock(self) -> Iterator[bool]:
-        """Try to take the learner's lock, released with the process; yield whether it is held."""
-
-    @contextmanager
-    def connected(self) -> Iterator[Connection]:
-        """Open a connection and close it."""
-        connection = self.connect()
-        try:
-            yield connection
-        finally:
-            connection.close()
+    def close(self) -> None:
+        """Close the connection; a transaction that was not committed is undone."""
+        with suppress(sqlite3.Error):
+            self._connection.close()
 
 
 def make_tables(
@@ -211,7 +322,7 @@ def format_of(connection: Connection, *, is_older_good: bool = False) -> str:
 def opened(url: str) -> Database:
     """Return the database of an address: ``sqlite:///FILE`` or ``postgresql://…``."""
     if url.startswith("sqlite:///"):
-        return SqliteDatabase(url.removeprefix("sqlite:///"))
+        return Database(url.removeprefix("sqlite:///"))
     if url.startswith(("postgresql://", "postgres://")):
         from unswayed.service.postgresql import PostgresqlDatabase
 
@@ -219,163 +330,3 @@ def opened(url: str) -> Database:
     raise InputError(
         f"{option('--store')} is {url!r}; give sqlite:///FILE or postgresql://USER@HOST/DATABASE."
     )
-
-
-#: Ours: how long to wait for another process that writes; commits take milliseconds.
-_BUSY_SECONDS = 10.0
-
-#: Ours: rows in one statement; SQLite takes 32,766 values in all.
-_MOST_ROWS = 256
-
-
-class SqliteDatabase(Database):
-    """A database in one file."""
-
-    def __init__(self, path: str) -> None:
-        if not path:
-            raise InputError(f"{option('--store')} names no file; give sqlite:///shop.db.")
-        self.path = Path(path).absolute()
-
-    def connect(self) -> SqliteConnection:
-        """Open the file, which must be there: a lost one is not replaced by an empty one."""
-        try:
-            connection = sqlite3.connect(
-                f"{self.path.as_uri()}?mode=rw",
-                uri=True,
-                timeout=_BUSY_SECONDS,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-            for pragma in ("journal_mode = WAL", "synchronous = FULL"):
-                connection.execute(f"PRAGMA {pragma}").fetchall()
-            return SqliteConnection(connection, self.path)
-        except (sqlite3.Error, OSError) as error:
-            raise StoreError(f"{self.path}: {error}") from error
-
-    def create(self, *, migrates: bool = False) -> None:
-        """Make the file and its tables; other users of the machine cannot read it."""
-        try:
-            # Only if it is new: closing a handle of a file gives up the locks that SQLite has on
-            # it in this process, and others would write where it writes.
-            with suppress(FileExistsError):
-                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        except OSError as error:
-            raise InputError(f"cannot write the store {self.path}: {error.strerror}.") from error
-        try:
-            with self.connected() as connection, connection.transaction():
-                make_tables(connection, bytes_type="BLOB", number_type="REAL", migrates=migrates)
-        except StoreError as error:
-            raise InputError(f"the store cannot be used: {error}.") from error
-
-    @contextmanager
-    def learner_lock(self) -> Iterator[bool]:
-        """Lock a file beside the database."""
-        handle = os.open(f"{self.path}.learner", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            os.close(handle)
-
-
-class SqliteConnection(Connection):
-    """A connection that detects that its file was removed or replaced."""
-
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        self._connection = connection
-        self._path = path
-        self._inode = path.stat().st_ino
-
-    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """Run a statement and return its rows."""
-        try:
-            return self._connection.execute(sql, parameters).fetchall()
-        except sqlite3.Error as error:
-            raise StoreError(str(error)) from error
-
-    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Row]:
-        """Yield the rows of a statement."""
-        try:
-            cursor = self._connection.execute(sql, parameters)
-            while rows := cursor.fetchmany(_MOST_ROWS):
-                yield from rows
-        except sqlite3.Error as error:
-            raise StoreError(str(error)) from error
-
-    def begin_reading(self) -> None:
-        """Begin a transaction that sees the write-ahead log as it is now."""
-        self.execute("BEGIN")
-        self.execute("SELECT COUNT(*) FROM sqlite_master")
-
-    def damage(self) -> list[str]:
-        """Return what SQLite's integrity check finds."""
-        rows = self.execute("PRAGMA integrity_check(5)")
-        return [f"the file is damaged: {row[0]}." for row in rows if row[0] != "ok"]
-
-    def insert_new(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> list[bool]:
-        """Insert many rows in a statement, and one by one only where some are there already.
-
-        Each statement gives up the interpreter's lock and has to get it back from busy threads.
-        """
-        into = f"INSERT INTO {table} ({', '.join(columns)}) VALUES "
-        row_sql = f"({', '.join('?' * len(columns))})"
-        found: list[bool] = []
-        try:
-            execute = self._connection.execute
-            while len(found) < len(rows):
-                left = rows[len(found) :]
-                # In powers of two, so that few statements are compiled, and kept.
-                part = left[: min(1 << len(left).bit_length() - 1, _MOST_ROWS)]
-                execute("SAVEPOINT these")
-                values = [value for row in part for value in row]
-                sql = f"{into}{', '.join([row_sql] * len(part))} ON CONFLICT DO NOTHING"
-                if execute(sql, values).rowcount == len(part):
-                    found += [True] * len(part)
-                else:
-                    execute("ROLLBACK TO these")
-                    sql = f"{into}{row_sql} ON CONFLICT DO NOTHING"
-                    found += [execute(sql, row).rowcount == 1 for row in part]
-                execute("RELEASE these")
-        except sqlite3.Error as error:
-            raise StoreError(str(error)) from error
-        return found
-
-    def rows_of(
-        self, table: str, keys: Sequence[str], wanted: Sequence[str], values: Sequence[Row]
-    ) -> list[Row | None]:
-        """Look the keys up one by one."""
-        sql = (
-            f"SELECT {', '.join(wanted)} FROM {table} WHERE "
-            f"{' AND '.join(f'{key} = ?' for key in keys)}"
-        )
-        try:
-            execute = self._connection.execute
-            return [execute(sql, value).fetchone() for value in values]
-        except sqlite3.Error as error:
-            raise StoreError(str(error)) from error
-
-    def begin(self) -> None:
-        """Begin a transaction that writes, waiting for other processes that do."""
-        self.execute("BEGIN IMMEDIATE")
-
-    def commit(self) -> None:
-        """Commit and sync, if the file is still the one that was opened."""
-        try:
-            is_there = self._path.stat().st_ino == self._inode
-        except OSError as error:
-            self.rollback()
-            raise StoreError(f"{self._path}: {error.strerror}") from error
-        if not is_there:
-            self.rollback()
-            raise StoreError(f"{self._path} was replaced by another file")
-        self.execute("COMMIT")
-
-    def close(self) -> None:
-        """Close the connection."""
-        with suppress(sqlite3.Error):
-            self._connection.close()

@@ -17,11 +17,9 @@ from __future__ import annotations
 
 import math
 import os
-from binascii import hexlify
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from itertools import chain, islice, repeat
+from itertools import islice
 from typing import Annotated
 
 import msgspec
@@ -29,15 +27,19 @@ import numpy as np
 
 from unswayed.errors import InputError
 from unswayed.events import UNKNOWN
+from unswayed.learners.features.shape import NO_LEAF
 from unswayed.policy import Decider, EpochPlan, Policy, Ruling
+from unswayed.policy.partition import Partition
+from unswayed.service.attributes import Attributes, leaf_of, read_attributes
 from unswayed.service.catalogue import ACTIVE, Campaign, now_ms
 from unswayed.service.errors import Refusal, bad_request
+from unswayed.service.planning import partition_of
 from unswayed.service.settings import check_label
-from unswayed.service.tokens import encode_record
+from unswayed.service.tokens import Record
 from unswayed.service.writing import Counted, CountKey
 
-#: Bytes of an id: six of the time, then random ones.
-_ID_BYTES, _RANDOM_BYTES = 16, 10
+#: Bytes of an id after the six of its time.
+_RANDOM_BYTES = 10
 
 #: Ours: ids whose random bytes are drawn in one system call.
 _IDS_AT_ONCE = 256
@@ -51,18 +53,13 @@ MOST_ACTIONS = 8_000
 _SURELY_SHORT = 64
 
 
-class PlainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A row of a batch in the common case: a short user name and a context only."""
-
-    user: Annotated[str, msgspec.Meta(min_length=1, max_length=_SURELY_SHORT)]
-    context: str
-
-
 class DecideRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a caller asks: an action for a user in a context.
 
     Parameters
     ----------
+    attributes
+        Instead of the context in a campaign with features: their values, null where one is missing.
     idempotency_key
         The same key again gets the first decision again.
     is_deferred
@@ -76,7 +73,8 @@ class DecideRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     user: str | int
-    context: str | int
+    context: str | int = ""
+    attributes: dict[str, str | float | bool | None] | None = None
     idempotency_key: str = ""
     is_deferred: bool | None = None
     action: str | int | None = None
@@ -88,7 +86,9 @@ class DecideRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class DecideResponse(msgspec.Struct, frozen=True, gc=False):
     """The response; ``token`` goes with the reward, and ``mode`` is the reason.
 
-    ``ranked`` has the decision first, and then suggestions that nothing is learned from.
+    ``ranked`` has the decision first, and then suggestions that nothing is learned from. With
+    attributes, ``leaf`` is the rule that they fulfil; if a value is unknown there is none,
+    ``is_known`` is false, and the action is the fallback.
     """
 
     id: str
@@ -98,6 +98,8 @@ class DecideResponse(msgspec.Struct, frozen=True, gc=False):
     plan: int
     token: str
     ranked: list[str] | msgspec.UnsetType = msgspec.UNSET
+    leaf: str | msgspec.UnsetType | None = msgspec.UNSET
+    is_known: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,60 +205,14 @@ def from_bits(bits: bytes, plan: EpochPlan) -> list[str]:
     return [str(name) for name, on in zip(plan.actions, is_on, strict=False) if on]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Cell:
-    """The encoded parts that equal decisions share.
-
-    A decision is (campaign, id, user, …) and its response {id, …, token}; only id, user and token
-    differ between decisions of one context that came out alike, and the rest is encoded once.
-    """
-
-    key: CountKey
-    is_match: bool
-    record: bytes
-    response: bytes
-
-
-#: A decision: its id, its encoded record, and the parts it shares with others.
-Decided = tuple[bytes, bytes, Cell]
-
-
-def response_json(decided: Decided, token: bytes) -> bytes:
-    """Return a response as JSON, a ``DecideResponse``."""
-    id_, _, cell = decided
-    return b'{"id":"' + hexlify(id_) + cell.response + token + b'"}'
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DecidedBatch:
-    """Many decisions, column by column."""
-
-    ids: bytes
-    payloads: list[bytes]
-    cells: list[Cell]
-
-    def responses_json(self, tokens: Sequence[bytes]) -> bytes:
-        """Return the responses as a JSON array: what ``response_json`` does, a piece at a time."""
-        ids = np.frombuffer(hexlify(self.ids), f"V{2 * _ID_BYTES}").tolist()
-        responses = [cell.response for cell in self.cells]
-        rows = zip(repeat(b'"},{"id":"'), ids, responses, tokens, strict=False)
-        return b"[" + b"".join(chain.from_iterable(rows))[3:] + b'"}]'
-
-
-def counted(cells: Sequence[Cell]) -> dict[CountKey, Counted]:
+def counted(records: Iterable[Record]) -> dict[CountKey, Counted]:
     """Return the numbers of decisions by context and mode."""
     counts: dict[CountKey, Counted] = {}
-    for cell, number in Counter(cells).items():
-        n = counts.setdefault(cell.key, Counted())
-        n.decisions += number
-        n.matches += number * cell.is_match
+    for record in records:
+        n = counts.setdefault(CountKey(record.campaign, record.context, record.mode), Counted())
+        n.decisions += 1
+        n.matches += record.action == record.planned_action
     return counts
-
-
-#: How an array of nine, eleven or twelve begins in MessagePack, and 16 bytes.
-_ARRAYS = (b"\x99", b"\x9b")
-_ARRAY_OF_TWELVE = b"\x9c"
-_SIXTEEN_BYTES = b"\xc4\x10"
 
 
 _drawn: list[bytes] = []
@@ -277,16 +233,14 @@ def _drawn_bytes() -> bytes:
 class Serving(Campaign):
     """A campaign as a process serves it; a decision is a pure function of this and the request.
 
-    ``start`` is how every record of the campaign begins.
+    ``partition`` is that of its attributes, if it has features.
     """
 
     contexts: frozenset[str]
     decider: Decider
-    start: bytes
     ranking: Ranking
     forgotten: Mapping[str, int]
-    cells: dict[tuple[int, bool], Cell] = field(default_factory=dict)
-    plain_cells: dict[int, Cell] = field(default_factory=dict)
+    partition: Partition | None
 
     @classmethod
     def of(
@@ -297,14 +251,13 @@ class Serving(Campaign):
         forgotten: Mapping[str, int] | None = None,
     ) -> Serving:
         """Build the serving state of a campaign from its plan, its policy and its deleted users."""
-        array = _ARRAYS[campaign.settings.mode == SHADOW]
         return cls(
             **{one.name: getattr(campaign, one.name) for one in fields(Campaign)},
             contexts=frozenset(campaign.settings.contexts),
             decider=decider,
-            start=array + encode_record(campaign.name) + _SIXTEEN_BYTES,
             ranking=Ranking(decider.plan, policy),
             forgotten=forgotten or {},
+            partition=partition_of(campaign.settings, policy),
         )
 
     def now(self) -> int:
@@ -320,9 +273,9 @@ class Serving(Campaign):
 
     def decided(
         self, asked: Sequence[DecideRequest | Refusal], time_ms: int
-    ) -> list[Decided | Refusal]:
+    ) -> list[Record | Refusal]:
         """Return a decision for each request, or the refusal of one that cannot be decided."""
-        found: list[Decided | Refusal] = []
+        found: list[Record | Refusal] = []
         for request in asked:
             try:
                 found.append(
@@ -332,124 +285,80 @@ class Serving(Campaign):
                 found.append(refusal)
         return found
 
-    def decided_one(self, request: DecideRequest, time_ms: int) -> Decided:
+    def decided_one(self, request: DecideRequest, time_ms: int) -> Record:
         """Return the decision for a request, or refuse it."""
         id_ = time_ms.to_bytes(6, "big") + _drawn_bytes()
-        user, context = str(request.user), str(request.context)
+        user = str(request.user)
         if not 0 < len(user) <= _SURELY_SHORT or not user.isprintable():
             check_name("user", user)
-        if context not in self.contexts:
+        if request.idempotency_key:
+            check_name("idempotency_key", request.idempotency_key)
+        attributes: Attributes = {}
+        if self.partition is not None or request.attributes is not None:
+            context, attributes = self._leaf_of(request)
+        elif (context := str(request.context)) not in self.contexts:
             raise unknown_context(self.name, context, self.contexts)
-        ruling = self.decider.decide(user, context, play_of(id_))
-        is_deferred = request.is_deferred
-        if is_deferred is None:
-            is_deferred = self.settings.is_deferred
-        if request.actions is not None or request.top is not None:
-            return self._chosen(request, ruling, id_, is_deferred)
-        cell = self.cells.get((id(ruling), is_deferred))
-        if cell is None or request.action is not None or request.propensity is not None:
-            own = self._own(request)
-            cell = self._cell(ruling, context, is_deferred, own)
-            if own is None:
-                # The decider has one ruling for each context and way it can come out, and keeps it.
-                self.cells[id(ruling), is_deferred] = cell
-        return id_, self.start + id_ + encode_record(user) + cell.record, cell
-
-    def _chosen(
-        self, request: DecideRequest, ruling: Ruling, id_: bytes, is_deferred: bool
-    ) -> Decided:
-        """Return a decision among the actions of the request, or one that is ranked."""
-        context, bits, eligible = str(request.context), b"", None
+        ruling, eligible = self.decider.decide(user, context, play_of(id_)), None
         if request.actions is not None:
             eligible = checked_list(request.actions, self.settings.actions)
-            bits = as_bits(eligible, self.decider.plan)
             ruling = self.ranking.ruling(ruling, context, eligible)
         own = self._own(request)
-        action = str(ruling.action) if own is None else own[0]
+        action, propensity = (str(ruling.action), ruling.propensity) if own is None else own
         if eligible is not None and action not in eligible:
             raise bad_request("'action' is not among 'actions'; give what was shown.")
-        ranked = None
-        if request.top is not None:
-            ranked = self.ranking.best(action, context, eligible, request.top)
-        cell = self._cell(ruling, context, is_deferred, own, ranked)
-        planned = b"" if own is not None else encode_record("") + encode_record(0.0)
-        user = encode_record(str(request.user))
-        head = _ARRAY_OF_TWELVE + self.start[1:] + id_ + user
-        return id_, head + cell.record + planned + encode_record(bits), cell
-
-    def ranked_again(self, request: DecideRequest, action: str) -> list[str] | None:
-        """Return the ranking for a decision that was made before, if it is asked for."""
-        if request.top is None:
-            return None
-        eligible = None if request.actions is None else frozenset(map(str, request.actions))
-        return self.ranking.best(action, str(request.context), eligible, request.top)
-
-    def decided_at_once(self, asked: Sequence[PlainRequest], time_ms: int) -> DecidedBatch | None:
-        """Decide a batch of common requests quickly; None if a row needs ``decided``."""
-        users = [request.user for request in asked]
-        if self.settings.mode == SHADOW or "\0" in "".join(users):
-            return None
-        n, start = len(users), self.start
-        heads = np.empty((n, len(start) + _ID_BYTES), np.uint8)
-        heads[:, : len(start)] = np.frombuffer(start, np.uint8)
-        ids = heads[:, len(start) :]
-        ids[:, :-_RANDOM_BYTES] = np.frombuffer(time_ms.to_bytes(6, "big"), np.uint8)
-        ids[:, -_RANDOM_BYTES:] = np.frombuffer(os.urandom(_RANDOM_BYTES * n), np.uint8).reshape(
-            n, _RANDOM_BYTES
-        )
-        id_bytes = ids.tobytes()
-        plays = (np.frombuffer(id_bytes, ">u8")[1::2] >> np.uint64(2)).astype(np.int64)
-        try:
-            places = self.decider.places(users, [request.context for request in asked], plays)
-        except KeyError:
-            return None
-        known, plan, ruled = self.plain_cells, self.decider.plan, self.decider.ruled
-        for place in set(places) - known.keys():
-            context = str(plan.contexts[place * len(plan.contexts) // len(ruled)])
-            known[place] = self._cell(ruled[place], context, self.settings.is_deferred)
-        cells = [known[place] for place in places]
-        heading = heads.view(f"V{heads.shape[1]}").ravel().tolist()
-        payloads = [
-            head + encode_record(user) + cell.record
-            for head, user, cell in zip(heading, users, cells, strict=True)
-        ]
-        return DecidedBatch(id_bytes, payloads, cells)
-
-    def _cell(
-        self,
-        ruling: Ruling,
-        context: str,
-        is_deferred: bool,
-        own: tuple[str, float] | None = None,
-        ranked: list[str] | None = None,
-    ) -> Cell:
-        """Return the cell of a ruling; ``own`` is the caller's action and propensity in shadow."""
-        action, propensity = (ruling.action, ruling.propensity) if own is None else own
-        mode = str(ruling.mode) if own is None else SHADOW
-        rest: tuple[object, ...] = (
+        is_deferred = request.is_deferred
+        return Record(
+            self.name,
+            id_,
+            user,
             context,
             action,
             propensity,
-            mode,
+            str(ruling.mode) if own is None else SHADOW,
             self.plan_version,
-            is_deferred,
+            self.settings.is_deferred if is_deferred is None else is_deferred,
+            "" if own is None else str(ruling.action),
+            0.0 if own is None else ruling.propensity,
+            b"" if eligible is None else as_bits(eligible, self.decider.plan),
+            attributes,
+            b"" if self.partition is None else bytes.fromhex(self.partition.hash),
         )
-        if own is not None:
-            rest += (ruling.action, ruling.propensity)
-        response: dict[str, object] = {
-            "action": action,
-            "propensity": propensity,
-            "mode": mode,
-            "plan": self.plan_version,
-        }
-        if ranked is not None:
-            response["ranked"] = ranked
-        return Cell(
-            CountKey(self.name, context, mode),
-            own is not None and action == ruling.action,
-            b"".join(map(encode_record, rest)),
-            b'",' + msgspec.json.encode(response)[1:-1] + b',"token":"',
+
+    def _leaf_of(self, request: DecideRequest) -> tuple[str, Attributes]:
+        """Return the leaf of a request's attributes, and the attributes."""
+        if self.partition is None:
+            raise bad_request(
+                f"campaign {self.name!r} has no features; give 'context' instead.", "bad_attributes"
+            )
+        if request.attributes is None or request.context:
+            names = ", ".join(self.settings.features)
+            raise bad_request(
+                f"campaign {self.name!r} has features; give 'attributes' ({names}), not 'context'.",
+                "bad_attributes",
+            )
+        attributes = read_attributes(self.settings, request.attributes)
+        leaf = leaf_of(self.partition, attributes)
+        return NO_LEAF if leaf is None else leaf, attributes
+
+    def response(self, record: Record, request: DecideRequest, token: bytes) -> bytes:
+        """Return the response to a request as JSON; the decision may be an earlier one."""
+        ranked: list[str] | msgspec.UnsetType = msgspec.UNSET
+        if request.top is not None:
+            eligible = None if request.actions is None else frozenset(map(str, request.actions))
+            ranked = self.ranking.best(record.action, record.context, eligible, request.top)
+        is_leaf, is_known = bool(record.partition), record.context != NO_LEAF
+        response = DecideResponse(
+            record.id.hex(),
+            record.action,
+            record.propensity,
+            record.mode,
+            record.plan,
+            token.decode(),
+            ranked,
+            (record.context if is_known else None) if is_leaf else msgspec.UNSET,
+            is_known if is_leaf else msgspec.UNSET,
         )
+        return msgspec.json.encode(response)
 
     def _own(self, request: DecideRequest) -> tuple[str, float] | None:
         """Return the caller's own action and its propensity in shadow mode, else None."""
@@ -494,6 +403,8 @@ _SOME_CONTEXTS = 5
 
 def unknown_context(campaign: str, context: str, known: Collection[str]) -> Refusal:
     """Return the refusal of a context that was not declared."""
+    if not context:
+        return Refusal(422, "bad_body", "the body lacks the field 'context'.")
     some = ", ".join(repr(name[:80]) for name in islice(known, _SOME_CONTEXTS))
     more = ", …" if len(known) > _SOME_CONTEXTS else ""
     return Refusal(

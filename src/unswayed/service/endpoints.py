@@ -16,7 +16,7 @@ import unswayed
 from unswayed.service import catalogue, keys
 from unswayed.service.calls import Call, Endpoint, Handler, Reply, Streamed
 from unswayed.service.database import Connection, StoreError
-from unswayed.service.deciding import DecideRequest, DecideResponse, PlainRequest
+from unswayed.service.deciding import DecideRequest, DecideResponse
 from unswayed.service.errors import Refusal, bad_request
 from unswayed.service.jobs import (
     add_job,
@@ -87,12 +87,6 @@ class DecideBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     decisions: list[DecideRequest]
 
 
-class PlainBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Many decisions in the common form."""
-
-    decisions: list[PlainRequest]
-
-
 class RewardBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Many rewards in one request."""
 
@@ -127,8 +121,6 @@ class NewGlobalKey(NewKey, frozen=True, forbid_unknown_fields=True):
 @_post(f"{_V1}/decide", roles=("decide",), body=DecideRequest, returns=DecideResponse)
 async def decide(call: Call) -> Reply:
     """Which action to show a user in a context, with a token for its reward."""
-    if not call.body.idempotency_key:
-        return Reply(call.service.decide_one(call.campaign, call.body))
     (response,) = await call.service.decide(call.campaign, (call.body,))
     if isinstance(response, Refusal):
         raise response
@@ -139,17 +131,11 @@ async def decide(call: Call) -> Reply:
     f"{_V1}/decide/batch",
     roles=("decide",),
     body=DecideBatch,
-    plain_body=PlainBatch,
     row=DecideRequest,
 )
 async def decide_batch(call: Call) -> Reply:
     """Many decisions; each has its own error."""
     asked = _checked_batch(call, call.body.decisions)
-    if isinstance(call.body, PlainBatch):
-        found = call.service.decide_at_once(call.campaign, asked)
-        if found is not None:
-            return Reply(b'{"decisions":' + found + b"}")
-        asked = [DecideRequest(one.user, one.context) for one in asked]
     responses = await call.service.decide(call.campaign, asked)
     rows = [row.body() if isinstance(row, Refusal) else row for row in responses]
     return Reply(b'{"decisions":[' + b",".join(rows) + b"]}")
@@ -297,8 +283,7 @@ async def rotate_signing_key(call: Call) -> dict[str, Any]:
 @_delete("/v1/signing-keys/{key}")
 async def retire_signing_key(call: Call) -> dict[str, Any]:
     """Reject tokens of an old key."""
-    secrets = call.service.watcher.secrets
-    await call.change(lambda c: retire(c, secrets, call.path["key"]))
+    await call.change(lambda c: retire(c, call.path["key"]))
     return await list_signing_keys(call)
 
 
@@ -452,6 +437,7 @@ async def status(call: Call) -> dict[str, Any]:
 @_get(
     f"{_V1}/report",
     query={"policy": "Version of the policy; the one that is served by default."},
+    is_slow=True,
 )
 async def report(call: Call) -> Reply:
     """Uplift over the control group; shadow matches."""
@@ -470,7 +456,7 @@ async def show_report(call: Call) -> dict[str, Any]:
     return await call.read(lambda c: report_of(c, call.campaign, call.path["day"]))
 
 
-@_get(f"{_V1}/audit")
+@_get(f"{_V1}/audit", is_slow=True)
 async def audit(call: Call) -> dict[str, Any]:
     """Whether explored decisions were attacked, and by whom."""
     found: dict[str, Any] = json.loads(await _worked_out(call, "audit", {}))
@@ -508,6 +494,7 @@ async def _worked_out(call: Call, task: str, more: dict[str, Any]) -> bytes:
         "pseudonyms": "true: users get names that say nothing without the secret.",
     },
     returns=bytes,
+    is_slow=True,
 )
 async def export(call: Call) -> Streamed:
     """Decisions whose windows are closed, as Parquet."""
@@ -569,8 +556,7 @@ async def _offline(
     process = await asyncio.create_subprocess_exec(
         *offline_command(task),
         stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,  # errors go to the log
     )
     assert process.stdin is not None
     assert process.stdout is not None

@@ -76,7 +76,7 @@ def wrong_body(error: msgspec.ValidationError, body: Any) -> str:
     name = repr(visible(where, most=LABEL_LENGTH)) if where else "the body"
     field = _FIELD.search(what)
     if what.startswith("Object contains unknown") and field:
-        return f"{name} has no field {_suggested(field[1], sorted(set(_fields(body))))}"
+        return f"{name} has no field {suggested(field[1], sorted(set(_fields(body))))}"
     if what.startswith("Object missing required") and field:
         return f"{name} lacks the field {field[1]!r}."
     kinds = re.fullmatch("Expected `(.*)`, got `(.*)`", what)
@@ -86,7 +86,8 @@ def wrong_body(error: msgspec.ValidationError, body: Any) -> str:
     return f"{name}: {what[:1].lower()}{what[1:].rstrip('.')}."
 
 
-def _suggested(typed: str, known: list[str]) -> str:
+def suggested(typed: str, known: list[str]) -> str:
+    """Return a name that is not known, with what was meant or what there is."""
     close = closest(typed[:LABEL_LENGTH], known)
     hint = f"did you mean {close!r}?" if close else f"it takes {', '.join(known)}."
     return f"{visible(typed, most=LABEL_LENGTH)!r}; {hint}"

@@ -52,7 +52,8 @@ class Job:
 
 def _job(row: tuple[Any, ...]) -> Job:
     state = row[2]
-    if state in _SILENCE_MS and row[5] < now_ms() - _SILENCE_MS[state]:
+    # A heartbeat of the future is one of before the clock was set back.
+    if state in _SILENCE_MS and abs(now_ms() - row[5]) > _SILENCE_MS[state]:
         state = LOST
     return Job(row[0], row[1], state, row[3], row[4], row[5], json.loads(row[6]))
 
@@ -71,6 +72,15 @@ def jobs_of(
         values,
     )
     return [_job(row) for row in rows]
+
+
+def last_job_ms(connection: Connection, campaign: Campaign) -> int:
+    """Return when the last job was created, or else the campaign; none of the future."""
+    ((last,),) = connection.execute(
+        "SELECT COALESCE(MAX(created_ms), ?) FROM jobs WHERE campaign = ? AND created_ms <= ?",
+        (campaign.created_ms, campaign.name, now_ms()),
+    )
+    return int(last)
 
 
 def job_of(connection: Connection, name: str, job_id: str) -> Job:

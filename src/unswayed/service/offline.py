@@ -30,10 +30,13 @@ from unswayed.estimators.trimming import binomial_upper_quantiles, trimmed_mean
 from unswayed.events import Columns
 from unswayed.learners.epochs import ALARM_WEIGHT
 from unswayed.learners.explaining import decision_rows
+from unswayed.learners.features.shape import NO_LEAF
 from unswayed.learners.from_log import LearnedLog, learn_log
 from unswayed.learners.methods import DEFAULT_METHOD
-from unswayed.learners.warm_up import warm_up
+from unswayed.policy import Policy
 from unswayed.policy.documents import json_number
+from unswayed.policy.policy import read_codes
+from unswayed.service.attributes import with_common_levels
 from unswayed.service.catalogue import Campaign, add_policy, plan_of, policy_of
 from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.database import Connection, Database, StoreError, opened
@@ -47,8 +50,8 @@ from unswayed.service.jobs import (
     today,
     update_job,
 )
-from unswayed.service.planning import Progress
-from unswayed.service.records import SCHEMA, export_batches, export_to
+from unswayed.service.planning import Progress, contexts_of, schedule_of
+from unswayed.service.records import export_batches, export_to, schema_of
 from unswayed.service.settings import Settings
 from unswayed.service.tokens import Record
 from unswayed.service.writing import CountKey, count_restored
@@ -85,7 +88,8 @@ def learn_campaign(
 
     ``known`` is a file of reviewed accounts, for the default method.
     """
-    settings = campaign_of(connection, name).settings
+    there = campaign_of(connection, name)
+    settings = there.settings
     on_step("exporting")
     restored: Counter[CountKey] = Counter()
 
@@ -93,7 +97,13 @@ def learn_campaign(
         restored[CountKey(name, record.context, record.mode)] += 1
 
     batches = export_batches(connection, name, on_restored=on_restored)
-    events, activity = learnable(batches)
+    events, activity = learnable(batches, settings)
+    plays = activity.plays
+    age = 0.0
+    if len(plays):
+        age = float(np.minimum(plays, settings.max_interactions_per_user or plays.max()).mean())
+    shaping = _shaping(connection, there, age, len(plays))
+    events = with_common_levels(settings, events, shaping.get("partition"))
     learned = learn_log(
         events,
         alpha=settings.alpha,
@@ -105,7 +115,9 @@ def learn_campaign(
         # Every action can be drawn; one that was added of late may not have been.
         allow_unplayed=True,
         on_step=on_step,
+        **shaping,
     )
+    events = in_leaves(events, settings, learned.policy)
     # What anybody would compute who trusts all users alike; pages show it beside the estimate.
     means: dict[str, dict[str, float]] = {}
     for row in events.group_by(["context", "action"]).aggregate([("reward", "mean")]).to_pylist():
@@ -114,10 +126,32 @@ def learn_campaign(
     learned = replace(learned, policy=replace(learned.policy, source=source))
     is_active = learned.interactions > 0
     removed = 1.0 - float(learned.user_weights[is_active].mean())
-    plays = activity.plays
-    age = float(np.minimum(plays, settings.max_interactions_per_user or plays.max()).mean())
     progress = Progress(age, len(plays), removed > ALARM_WEIGHT)
     return LearnedCampaign(learned, progress, restored, activity.n_silent / len(plays))
+
+
+def _shaping(connection: Connection, there: Campaign, age: float, n_users: int) -> dict[str, Any]:
+    """Return options of learning from features: a new partition, or that of the running epoch."""
+    features = there.settings.features
+    if not features:
+        return {}
+    served = policy_of(connection, there.name, there.policy_version)
+    plan, _ = plan_of(connection, there.name, there.plan_version)
+    if served is not None and age < schedule_of(plan, n_users).end(plan.epoch):
+        return {"partition": served.partition}
+    trusted = [name for name, feature in features.items() if feature.trusted]
+    return {"features": list(features), "trusted": trusted}
+
+
+def in_leaves(events: pa.Table, settings: Settings, policy: Policy | None) -> pa.Table:
+    """Return events with the leaves of a campaign's partition as contexts, if it has features."""
+    if not settings.features or not len(events):
+        return events
+    codes = np.zeros(len(events), np.int64)
+    if policy is not None:
+        codes = read_codes(policy, with_common_levels(settings, events, policy.partition))[1]
+    contexts = pa.array(np.array([*contexts_of(settings, policy), NO_LEAF])[codes])
+    return events.set_column(events.schema.get_field_index("context"), "context", contexts)
 
 
 def _reward_range(settings: Settings, rewards: FloatArray) -> tuple[float, float] | None:
@@ -136,13 +170,14 @@ class Activity:
     n_silent: int
 
 
-def learnable(batches: Iterable[pa.RecordBatch]) -> tuple[pa.Table, Activity]:
+def learnable(batches: Iterable[pa.RecordBatch], settings: Settings) -> tuple[pa.Table, Activity]:
     """Return the events that are learned from, and how active the users were.
 
     Explorers are a random share of the users, each of whom draws evenly from the actions that
     survived: what the theory asks for, and what the epoch learner learns from. Others always play
     the policy, and say nothing of the other actions. Shadow events count if their propensity is
-    known; only with them propensities matter.
+    known; only with them propensities matter, and with features: actions survive by leaves, which
+    the next partition mixes.
     """
     kept, users = [], []
     for batch in batches:
@@ -156,9 +191,9 @@ def learnable(batches: Iterable[pa.RecordBatch]) -> tuple[pa.Table, Activity]:
             .group_by("user")
             .aggregate([("n_rewards", "count"), ("n_rewards", "sum")])
         )
-    table = pa.Table.from_batches(kept, SCHEMA)
-    names = ["user", "context", "action", "reward"]
-    if pc.any(pc.equal(table["mode"], "shadow")).as_py():
+    table = pa.Table.from_batches(kept, schema_of(settings))
+    names = ["user", "context", "action", "reward", *settings.features]
+    if settings.features or pc.any(pc.equal(table["mode"], "shadow")).as_py():
         table = table.set_column(
             table.schema.get_field_index("propensity"), "propensity", table["mode_propensity"]
         )
@@ -281,7 +316,9 @@ def report(connection: Connection, name: str, *, policy: int | None = None) -> d
         served = policy_of(connection, name, campaign.policy_version)
         alpha = _UNKNOWN_ALPHA if served is None else served.alpha
     columns = ["user", "mode", "reward", "plan", "action", "planned_action"]
-    table = pa.Table.from_batches(export_batches(connection, name), SCHEMA).select(columns)
+    table = pa.Table.from_batches(
+        export_batches(connection, name), schema_of(campaign.settings)
+    ).select(columns)
     of_policy = np.isin(table["plan"].to_numpy(), list(plans))
     table = table.filter(pa.array(of_policy))
     arms = {mode: _arm(table, mode, alpha) for mode in _ARMS}
@@ -368,8 +405,10 @@ def audit_campaign(
     connection: Connection, name: str, *, known: str | None = None
 ) -> dict[str, Any]:
     """Return the audit as plain values, or ``{"refused": why}`` if there is too little to audit."""
-    settings = campaign_of(connection, name).settings
-    events, _ = learnable(export_batches(connection, name))
+    there = campaign_of(connection, name)
+    settings = there.settings
+    events, _ = learnable(export_batches(connection, name), settings)
+    events = in_leaves(events, settings, policy_of(connection, name, there.policy_version))
     if not len(events):
         return {"refused": NOTHING_YET}
     try:
@@ -377,13 +416,12 @@ def audit_campaign(
             events,
             alpha=settings.alpha,
             regime="server",
-            method=settings.method,
             columns=Columns(),
             known=known,
         )
     except InputError as error:
         return {"refused": str(error)}
-    return audited.audit.to_json()
+    return audited.to_json()
 
 
 #: Ours: how long a webhook may take.
@@ -470,9 +508,6 @@ def main() -> None:
     """Do the task that the command line names."""
     os.nice(_NICENESS)
     task, request = sys.argv[1], json.load(sys.stdin)
-    if task == "warm":
-        warm_up(method=request["method"])
-        return
     database, name = opened(request["store"]), request["campaign"]
     known = request.get("known") or None
     if task == "learn":

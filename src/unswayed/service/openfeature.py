@@ -1,14 +1,16 @@
 """An OpenFeature provider: campaigns are flags, decisions are their values.
 
 The flag's key names the campaign, the targeting key the user, and the attribute ``context`` the
-context. The value is the action; token, propensity and mode are in the metadata of the flag, and
-``track`` reports the reward of a token.
+context; without it, all attributes are those of a campaign with features. The value is the action;
+token, propensity and mode are in the metadata of the flag, and ``track`` reports the reward of a
+token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 try:
@@ -24,21 +26,40 @@ except ImportError as error:  # pragma: no cover  # tested in an environment wit
         "the OpenFeature provider needs its SDK: install unswayed with the extra 'openfeature'."
     ) from error
 
-from unswayed.service.client import Client, ServedDecision, ServiceError
+from unswayed.service.client import Client, ServiceError
 
 Value = TypeVar("Value")
 
 #: Attributes that become fields of the request, beside the context.
 _FIELDS = ("actions", "is_deferred", "idempotency_key")
 
+#: Fields of a decision that are in the metadata of its flag.
+_METADATA = ("id", "token", "propensity", "mode", "plan", "leaf", "is_known")
+
 _CODES = {
     "unknown_campaign": ErrorCode.FLAG_NOT_FOUND,
     "unknown_context": ErrorCode.INVALID_CONTEXT,
     "unknown_action": ErrorCode.INVALID_CONTEXT,
+    "bad_attributes": ErrorCode.INVALID_CONTEXT,
+    "bad_body": ErrorCode.INVALID_CONTEXT,
     "unreachable": ErrorCode.PROVIDER_NOT_READY,
 }
 
 _TRUTHS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
+
+
+def _resolver(read: Callable[[str], Any]) -> Callable[..., FlagResolutionDetails[Any]]:
+    """Return the method that resolves flags of one type; ``read`` makes it of an action."""
+
+    def resolve(
+        self: UnswayedProvider,
+        flag_key: str,
+        default_value: Any,
+        evaluation_context: EvaluationContext | None = None,
+    ) -> FlagResolutionDetails[Any]:
+        return self._resolved(flag_key, default_value, evaluation_context, read)
+
+    return resolve
 
 
 class UnswayedProvider(AbstractProvider):
@@ -69,9 +90,7 @@ class UnswayedProvider(AbstractProvider):
 
     def __init__(self, address: str, *, key: str | None = None, timeout: float = 5.0) -> None:
         super().__init__()
-        self._new_client: Callable[[str], Client] = lambda campaign: Client(
-            address, campaign, key=key, timeout=timeout
-        )
+        self._new_client = partial(Client, address, key=key, timeout=timeout)
         self._clients: dict[str, Client] = {}
 
     def get_metadata(self) -> Metadata:
@@ -83,54 +102,17 @@ class UnswayedProvider(AbstractProvider):
         while self._clients:
             self._clients.popitem()[1].close()
 
-    def resolve_string_details(
-        self,
-        flag_key: str,
-        default_value: str,
-        evaluation_context: EvaluationContext | None = None,
-    ) -> FlagResolutionDetails[str]:
-        """Return the action."""
-        return self._resolved(flag_key, default_value, evaluation_context, str)
-
-    def resolve_boolean_details(
-        self,
-        flag_key: str,
-        default_value: bool,
-        evaluation_context: EvaluationContext | None = None,
-    ) -> FlagResolutionDetails[bool]:
-        """Return whether the action is on, true or yes."""
-
-        def truth(text: str) -> bool:
-            if text.lower() not in _TRUTHS:
-                raise ValueError
-            return _TRUTHS[text.lower()]
-
-        return self._resolved(flag_key, default_value, evaluation_context, truth)
-
-    def resolve_integer_details(
-        self,
-        flag_key: str,
-        default_value: int,
-        evaluation_context: EvaluationContext | None = None,
-    ) -> FlagResolutionDetails[int]:
-        """Return the action as a whole number."""
-        return self._resolved(flag_key, default_value, evaluation_context, int)
-
-    def resolve_float_details(
-        self,
-        flag_key: str,
-        default_value: float,
-        evaluation_context: EvaluationContext | None = None,
-    ) -> FlagResolutionDetails[float]:
-        """Return the action as a number."""
-        return self._resolved(flag_key, default_value, evaluation_context, float)
+    resolve_string_details = _resolver(str)
+    resolve_boolean_details = _resolver(lambda text: _TRUTHS[text.lower()])
+    resolve_integer_details = _resolver(int)
+    resolve_float_details = _resolver(float)
 
     def resolve_object_details(
         self,
         flag_key: str,
-        default_value: Sequence[Any] | Mapping[str, Any],
+        default_value: Any,
         evaluation_context: EvaluationContext | None = None,
-    ) -> FlagResolutionDetails[Sequence[Any] | Mapping[str, Any]]:
+    ) -> FlagResolutionDetails[Any]:
         """Return the action and its metadata as one object."""
         found: FlagResolutionDetails[Any] = self._resolved(flag_key, "", evaluation_context, str)
         shown = {"action": found.value, **found.flag_metadata}
@@ -163,32 +145,27 @@ class UnswayedProvider(AbstractProvider):
         if asked is None or not asked.targeting_key:
             return _failed(default, ErrorCode.TARGETING_KEY_MISSING, "name the user.")
         attributes = asked.attributes
-        if "context" not in attributes:
-            return _failed(default, ErrorCode.INVALID_CONTEXT, "give the attribute 'context'.")
         more: dict[str, Any] = {name: attributes[name] for name in _FIELDS if name in attributes}
-        try:
+        context: Any = {name: one for name, one in attributes.items() if name not in _FIELDS}
+        if "context" in attributes:
             context = str(attributes["context"])
+        if not context:
+            message = "give the attribute 'context', or those of a campaign with features."
+            return _failed(default, ErrorCode.INVALID_CONTEXT, message)
+        try:
             decision = self._client(campaign).decide(asked.targeting_key, context, **more)
         except ServiceError as error:
             return _failed(default, _CODES.get(error.code, ErrorCode.GENERAL), str(error))
         try:
             value = read(decision.action)
-        except ValueError:
+        except (ValueError, KeyError):
             message = f"the action {decision.action!r} is of another type."
             return _failed(default, ErrorCode.TYPE_MISMATCH, message)
+        found = {name: getattr(decision, name) for name in _METADATA}
+        told = {name: value for name, value in found.items() if value is not None}
         return FlagResolutionDetails(
-            value, reason=Reason.SPLIT, variant=decision.action, flag_metadata=_metadata(decision)
+            value, reason=Reason.SPLIT, variant=decision.action, flag_metadata=told
         )
-
-
-def _metadata(decision: ServedDecision) -> dict[str, bool | int | float | str]:
-    return {
-        "id": decision.id,
-        "token": decision.token,
-        "propensity": decision.propensity,
-        "mode": decision.mode,
-        "plan": decision.plan,
-    }
 
 
 def _failed(default: Value, code: ErrorCode, message: str) -> FlagResolutionDetails[Value]:

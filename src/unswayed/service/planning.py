@@ -8,6 +8,7 @@ whoever has the store goes on where another process stopped.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from unswayed.events import UNKNOWN, Labels
 from unswayed.learners.epochs import MOST_DOUBT, Schedule, next_plan, planned_schedule
 from unswayed.policy import EpochPlan, Policy, Rule, best_known
+from unswayed.policy.partition import Feature, Partition
 from unswayed.service.settings import Settings
 
 
@@ -39,27 +41,49 @@ class Progress:
     is_alarmed: bool
 
 
-def schedule_of(settings: Settings, n_users: int) -> Schedule:
+def schedule_of(plan: EpochPlan, n_users: int) -> Schedule:
     """Return when the epochs of a campaign end, given its current number of users."""
     return planned_schedule(
-        n_users=max(n_users, 1),
-        n_contexts=len(settings.contexts),
-        n_actions=len(settings.actions),
+        n_users=max(n_users, 1), n_contexts=len(plan.contexts), n_actions=len(plan.actions)
     )
 
 
-def make_plan(name: str, settings: Settings, *, epoch: int = 0) -> EpochPlan:
+def partition_of(settings: Settings, policy: Policy | None) -> Partition | None:
+    """Return the partition of a campaign's attributes; None if its contexts are labels."""
+    if not settings.features:
+        return None
+    if policy is not None and policy.partition is not None:
+        return policy.partition
+    return Partition(
+        tuple(
+            Feature(name, () if feature.type == "number" else None, is_trusted=feature.trusted)
+            for name, feature in settings.features.items()
+        )
+    )
+
+
+def contexts_of(settings: Settings, policy: Policy | None = None) -> Sequence[str]:
+    """Return the contexts of a campaign: its labels, or the leaves of its partition."""
+    partition = partition_of(settings, policy)
+    return settings.contexts if partition is None else partition.labels.texts
+
+
+def make_plan(
+    name: str, settings: Settings, policy: Policy | None = None, *, epoch: int = 0
+) -> EpochPlan:
     """Return the initial plan: all actions survive, and the baseline is played.
 
     Explorers keep one action in a context if there are at most as many contexts as actions, as in
-    base case 1 of Algorithm 2; else they draw at every play.
+    base case 1 of Algorithm 2; else, and with features, they draw at every play: accounts that
+    show one action only cannot be told apart, nor what their attributes do.
     """
+    contexts = contexts_of(settings, policy)
     start = EpochPlan.start(
         name,
-        settings.contexts,
+        contexts,
         settings.actions,
         explorer_share=settings.explorer_share,
-        is_sticky=len(settings.contexts) <= len(settings.actions),
+        is_sticky=not settings.features and len(contexts) <= len(settings.actions),
         control_share=settings.control_share,
         baseline=settings.held_action,
     )
@@ -67,7 +91,12 @@ def make_plan(name: str, settings: Settings, *, epoch: int = 0) -> EpochPlan:
 
 
 def next_plan_of(
-    before: EpochPlan, settings: Settings, policy: Policy | None, progress: Progress | None = None
+    before: EpochPlan,
+    settings: Settings,
+    policy: Policy | None,
+    progress: Progress | None = None,
+    *,
+    is_moved: bool = False,
 ) -> EpochPlan:
     """Return the plan after a change of settings, policy, or of what is known.
 
@@ -80,23 +109,25 @@ def next_plan_of(
     progress
         Given when the policy was learned just now. The epochs that the campaign's age has passed
         end with it; within an epoch only the policy changes.
+    is_moved
+        Whether the policy has another partition than the one before, which takes a new epoch.
     """
     if policy is None:
-        return make_plan(before.campaign, settings, epoch=before.epoch)
+        return make_plan(before.campaign, settings, epoch=before.epoch + is_moved)
     policy = aligned(policy, settings)
     plan = _fitted(before, settings, policy)
-    if progress is not None:
-        schedule = schedule_of(settings, progress.n_users)
-        while progress.age >= schedule.end(plan.epoch):
-            plan = next_plan(
-                plan,
-                policy,
-                schedule=schedule,
-                n_users=progress.n_users,
-                is_alarmed=progress.is_alarmed,
-            )
-        plan = _with_shares(plan, settings)
-    return plan
+    if progress is None:
+        return replace(plan, epoch=plan.epoch + is_moved)
+    schedule = schedule_of(plan, progress.n_users)
+    while progress.age >= schedule.end(plan.epoch) or plan.epoch < before.epoch + is_moved:
+        plan = next_plan(
+            plan,
+            policy,
+            schedule=schedule,
+            n_users=progress.n_users,
+            is_alarmed=progress.is_alarmed,
+        )
+    return _with_shares(plan, settings)
 
 
 def _fitted(plan: EpochPlan, settings: Settings, policy: Policy) -> EpochPlan:
@@ -105,7 +136,12 @@ def _fitted(plan: EpochPlan, settings: Settings, policy: Policy) -> EpochPlan:
     Actions that the plan does not know yet survive everywhere; contexts that it does not know are
     explored like those of a new campaign.
     """
-    new = make_plan(plan.campaign, settings, epoch=plan.epoch)
+    new = make_plan(plan.campaign, settings, policy, epoch=plan.epoch)
+    if settings.features:
+        # What users get whose attributes have no leaf.
+        default = settings.actions[policy.default_action]
+        fallback = replace(new.unknown, action=default, explorer_share=settings.explore_share)
+        new = replace(new, unknown=fallback)
     added = tuple(action for action in settings.actions if action not in plan.actions)
 
     def rule(context: str, fresh: Rule) -> Rule:
@@ -143,7 +179,7 @@ def aligned(policy: Policy, settings: Settings) -> Policy:
 
     Of those that were never played nothing is known.
     """
-    contexts, actions = Labels.of(settings.contexts), Labels.of(settings.actions)
+    contexts, actions = Labels.of(contexts_of(settings, policy)), Labels.of(settings.actions)
     rows = policy.context_labels.codes(contexts)
     columns = policy.action_labels.codes(actions)
     is_known = (rows != UNKNOWN)[:, None] & (columns != UNKNOWN)
@@ -175,4 +211,5 @@ def aligned(policy: Policy, settings: Settings) -> Policy:
         sampling_errors=None if errors is None else cells(errors, np.inf),
         is_excluded=is_excluded,
         decisions=decisions,
+        partition=policy.partition,
     )

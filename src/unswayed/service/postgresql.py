@@ -42,7 +42,7 @@ _CREATING, _LEARNING = 7_283_001, 7_283_002
 class PostgresqlDatabase(Database):
     """A database on a server."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str) -> None:  # no file: nothing of SQLite's is taken over
         self._url = url
 
     def connect(self) -> PostgresqlConnection:
@@ -83,8 +83,18 @@ class PostgresqlDatabase(Database):
 class PostgresqlConnection(Connection):
     """A connection that writes many rows in one statement: each is a round trip."""
 
+    _connection: psycopg.Connection[Any]  # type: ignore[assignment]
+
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
+
+    def begin(self) -> None:
+        """Begin a transaction that writes."""
+        self.execute("BEGIN")
+
+    def commit(self) -> None:
+        """Make the transaction durable."""
+        self.execute("COMMIT")
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Run a statement and return its rows."""

@@ -17,12 +17,15 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from unswayed.learners.features.shape import NO_LEAF
 from unswayed.policy import Decider, EpochPlan
+from unswayed.service.attributes import leaf_of
 from unswayed.service.catalogue import bump, now_ms, plan_of, policy_of
 from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.database import Connection, Database
 from unswayed.service.deciding import SHADOW, Ranking, from_bits, play_of
 from unswayed.service.errors import bad_request, not_found
+from unswayed.service.planning import partition_of
 from unswayed.service.settings import Settings
 from unswayed.service.tokens import (
     Record,
@@ -64,8 +67,19 @@ SCHEMA = pa.schema(
 
 ``propensity`` is over the secret, whatever the mode; ``mode_propensity`` given the mode. In shadow
 mode both are the caller's, and null where it gave none. ``n_rewards`` is 0 where the default reward
-stands. ``eligible`` are the actions that the caller named, null if it named none.
+stands. ``eligible`` are the actions that the caller named, null if it named none. In a campaign
+with features a column for each of them follows, and ``partition``, the SHA-256 of the partition of
+which ``context`` is a leaf.
 """
+
+
+def schema_of(settings: Settings) -> pa.Schema:
+    """Return the columns of a campaign's export."""
+    if not settings.features:
+        return SCHEMA
+    types = {"number": pa.float64(), "category": pa.string()}
+    features = [(name, types[feature.type]) for name, feature in settings.features.items()]
+    return pa.schema([*SCHEMA, *features, ("partition", pa.string())])
 
 
 def export_batches(
@@ -90,6 +104,7 @@ def export_batches(
     closed = int(now_ms() - 1000.0 * settings.reward_window - GRACE_MS)
     end = closed if until_ms is None else min(until_ms, closed)
     plans: dict[int, EpochPlan] = {}
+    schema = schema_of(settings)
     # What is older belongs to a campaign of this name that was deleted, or is being deleted.
     first = max(since_ms, campaign.created_ms, settings.forgotten_before(now_ms()))
     for start_ms, end_ms in _slices(connection, name, first, min(end, _LAST_MS)):
@@ -98,9 +113,9 @@ def export_batches(
             for record, rewards in _joined(connection, name, start_ms, end_ms, on_restored)
         ]
         if rows:
-            columns = zip(zip(*rows, strict=True), SCHEMA, strict=True)
+            columns = zip(zip(*rows, strict=True), schema, strict=True)
             arrays = [pa.array(values, column.type) for values, column in columns]
-            yield pa.record_batch(arrays, schema=SCHEMA)
+            yield pa.record_batch(arrays, schema=schema)
 
 
 def export_to(
@@ -119,8 +134,9 @@ def export_to(
     secret
         Given, in hexadecimal digits, if users are to have pseudonyms.
     """
-    place = SCHEMA.get_field_index("user")
-    with pq.ParquetWriter(sink, SCHEMA) as writer:
+    schema = schema_of(campaign_of(connection, name).settings)
+    place = schema.get_field_index("user")
+    with pq.ParquetWriter(sink, schema) as writer:
         for batch in export_batches(connection, name, since_ms=since_ms, until_ms=until_ms):
             if secret is not None:
                 key = bytes.fromhex(secret)
@@ -209,6 +225,9 @@ def _row(
         given_mode = 1.0 / len(plans[record.plan].rule(record.context).surviving)
     elif record.mode != "shadow":
         given_mode = 1.0
+    features = [record.attributes.get(name) for name in settings.features]
+    if features:
+        features.append(record.partition.hex() or None)
     return (
         record.id.hex(),
         record.time_ms,
@@ -224,6 +243,7 @@ def _row(
         record.planned_action or None,
         record.planned_propensity or None,
         from_bits(record.eligible, plans[record.plan]) if record.eligible else None,
+        *features,
     )
 
 
@@ -304,6 +324,7 @@ def _shown(record: Record) -> dict[str, Any]:
         "action": record.action,
         "propensity": record.propensity,
         "mode": record.mode,
+        **({"attributes": record.attributes} if record.partition else {}),
     }
 
 
@@ -363,9 +384,13 @@ def explain(connection: Connection, name: str, decision: str, secret: bytes) -> 
     if record is None:
         raise not_found(f"campaign {name!r} has no decision {decision[:80]!r}.", "unknown_decision")
     plan, policy_version = plan_of(connection, name, record.plan)
+    policy = policy_of(connection, name, policy_version)
+    partition = partition_of(campaign_of(connection, name).settings, policy)
+    leaf = record.context
+    if record.partition and partition is not None:
+        leaf = leaf_of(partition, record.attributes) or NO_LEAF
     rule = plan.rule(record.context)
     ruling = Decider(plan, secret).decide(record.user, record.context, play_of(id_))
-    policy = policy_of(connection, name, policy_version)
     eligible = from_bits(record.eligible, plan) if record.eligible else None
     if eligible is not None:
         ruling = Ranking(plan, policy).ruling(ruling, record.context, frozenset(eligible))
@@ -390,6 +415,7 @@ def explain(connection: Connection, name: str, decision: str, secret: bytes) -> 
         "planned_action": planned,
         "why": why,
         "is_reproduced": ruling.action == planned
+        and leaf == record.context
         and (is_shadow or (ruling.mode == record.mode and ruling.propensity == record.propensity)),
         "plan": {
             "version": record.plan,
@@ -412,10 +438,6 @@ def explain(connection: Connection, name: str, decision: str, secret: bytes) -> 
             {"reward_id": row[0], "reward": row[1], "received_ms": row[2]} for row in rewards
         ],
     }
-
-
-#: Ours: rows that are looked through in one transaction, so that rewards never wait long.
-_ROWS = 50
 
 
 def pseudonym(secret: bytes, campaign: str, user: str) -> str:
@@ -494,28 +516,17 @@ def _rewrite(connection: Connection, name: str, first_ms: int, user: str) -> int
 
 
 def _delete_rows(connection: Connection, name: str, table: str, column: str, user: str) -> int:
-    """Delete the rows of a table whose record is a user's, some at a time."""
-    n_deleted = 0
-    last: Any = None
-    while True:
-        after = "" if last is None else f"AND {column} > ?"
+    """Delete the rows of a table whose record is a user's, one at a time."""
+    connection.begin_reading()
+    rows = connection.stream(f"SELECT {column}, record FROM {table} WHERE campaign = ?", (name,))
+    keys = [key for key, record in rows if decode_record(bytes(record)).user == user]
+    connection.rollback()
+    for key in set(keys):
         with connection.transaction():
-            rows = connection.execute(
-                f"SELECT {column}, record FROM {table} WHERE campaign = ? {after} "
-                f"ORDER BY {column} LIMIT {_ROWS}",
-                (name,) if last is None else (name, last),
+            connection.execute(
+                f"DELETE FROM {table} WHERE campaign = ? AND {column} = ?", (name, key)
             )
-            for key in {row[0] for row in rows if decode_record(bytes(row[1])).user == user}:
-                found = connection.execute(
-                    f"SELECT COUNT(*) FROM {table} WHERE campaign = ? AND {column} = ?", (name, key)
-                )
-                n_deleted += int(found[0][0])
-                connection.execute(
-                    f"DELETE FROM {table} WHERE campaign = ? AND {column} = ?", (name, key)
-                )
-        if len(rows) < _ROWS:
-            return n_deleted
-        last = rows[-1][0]
+    return len(keys)
 
 
 #: Ours: milliseconds of decisions deleted per transaction, so that rewards do not wait long.

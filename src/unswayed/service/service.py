@@ -25,15 +25,10 @@ from unswayed.service.catalogue import (
 )
 from unswayed.service.database import Connection, Database, StoreError, opened
 from unswayed.service.deciding import (
-    Cell,
-    Decided,
     DecideRequest,
-    DecideResponse,
-    PlainRequest,
     Serving,
     check_name,
     counted,
-    response_json,
 )
 from unswayed.service.errors import Refusal, conflict, store_unavailable
 from unswayed.service.jobs import start
@@ -41,7 +36,14 @@ from unswayed.service.keys import Key, Rates, all_keys, had_keys
 from unswayed.service.metrics import Metrics, process_numbers
 from unswayed.service.records import forgotten_of, pseudonym
 from unswayed.service.settings import ServerSettings
-from unswayed.service.tokens import Record, Secrets, Signer, decode_record, signing_keys
+from unswayed.service.tokens import (
+    Record,
+    Secrets,
+    Signer,
+    decode_record,
+    encode_record,
+    signing_keys,
+)
 from unswayed.service.writing import (
     MOST_WAITING,
     Counted,
@@ -160,7 +162,7 @@ class Watcher:
             else:
                 plan, _ = plan_of(connection, campaign.name, campaign.plan_version)
                 decider = Decider(plan, self.secrets.assignment)
-                decider.decide("", campaign.settings.contexts[0])  # compiles, before anybody waits
+                decider.decide("", plan.contexts[0])  # compiles, before anybody waits
                 policy = policy_of(connection, campaign.name, campaign.policy_version)
             forgotten = forgotten_of(connection, campaign.name)
             found[campaign.name] = Serving.of(campaign, decider, policy, forgotten)
@@ -237,8 +239,8 @@ class Service:
         self.is_public = is_public
         self.configured = configured
         self.unfinished_bytes = 0
-        #: What the console keeps.
-        self.live_audits: dict[str, Any] = {}
+        #: Audits that the console waits for, by campaign.
+        self.audits: dict[str, asyncio.Task[dict[str, Any]]] = {}
 
     def start(self, task: str, campaign: str, **more: str) -> None:
         """Start background work for a campaign, in a process of its own."""
@@ -297,39 +299,17 @@ class Service:
         found = serving.decided(asked, now)
         if any(not isinstance(one, Refusal) and one.idempotency_key for one in asked):
             return await self._decide_once(serving, asked, found)
-        good = [one for one in found if not isinstance(one, Refusal)]
-        counts = counted([cell for _, _, cell in good])
-        payloads = [payload for _, payload, _ in good]
-        responses = map(response_json, good, self.watcher.signer.tokens(payloads))
+        payloads: list[bytes] = []
+        responses: list[bytes | Refusal] = []
+        for request, one in zip(asked, found, strict=True):
+            if isinstance(one, Refusal) or isinstance(request, Refusal):
+                responses.append(one)  # type: ignore[arg-type]  # refused both before and after
+                continue
+            payloads.append(encode_record(one))
+            token = self.watcher.signer.token(payloads[-1])
+            responses.append(serving.response(one, request, token))
+        counts = counted(one for one in found if not isinstance(one, Refusal))
         self.writer.record(campaign, now, payloads, counts)
-        self._count(counts)
-        return [one if isinstance(one, Refusal) else next(responses) for one in found]
-
-    def decide_one(self, campaign: str, asked: DecideRequest) -> bytes:
-        """Decide one request without an idempotency key; faster than ``decide``."""
-        serving = self._open(campaign)
-        now = serving.now()
-        decided = serving.decided_one(asked, now)
-        _, payload, cell = decided
-        key = cell.key
-        response = response_json(decided, self.watcher.signer.token(payload))
-        self.writer.record(campaign, now, (payload,), {key: Counted(1, 0, cell.is_match)})
-        self.metrics.count("unswayed_decisions_total", campaign=key.campaign, mode=key.mode)
-        return response
-
-    def decide_at_once(self, campaign: str, asked: Sequence[PlainRequest]) -> bytes | None:
-        """Decide a batch of common requests; faster than ``decide``.
-
-        The responses are one JSON array; None if it takes ``decide``.
-        """
-        serving = self._open(campaign)
-        now = serving.now()
-        found = serving.decided_at_once(asked, now)
-        if found is None:
-            return None
-        counts = counted(found.cells)
-        responses = found.responses_json(self.watcher.signer.tokens(found.payloads))
-        self.writer.record(campaign, now, found.payloads, counts)
         self._count(counts)
         return responses
 
@@ -337,34 +317,27 @@ class Service:
         self,
         serving: Serving,
         asked: Sequence[DecideRequest | Refusal],
-        found: Sequence[Decided | Refusal],
+        found: Sequence[Record | Refusal],
     ) -> list[bytes | Refusal]:
         """Decide under idempotency keys: the first decision under a key is the only one."""
         rows = []
         for request, one in zip(asked, found, strict=True):
             if not isinstance(one, Refusal) and not isinstance(request, Refusal):
                 # Decisions without a key in the same request get one that nobody else can have.
-                key = request.idempotency_key or f"\x01{one[0].hex()}"
-                if request.idempotency_key:
-                    check_name("idempotency_key", key)
-                time_ms = int.from_bytes(one[0][:6], "big")
-                rows.append(NewAsked(serving.name, key, time_ms, one[1]))
+                key = request.idempotency_key or f"\x01{one.id.hex()}"
+                rows.append(NewAsked(serving.name, key, one.time_ms, encode_record(one)))
         kept = iter(await self._written(write_asked, rows))
         responses: list[bytes | Refusal] = []
-        new: list[Cell] = []
-        signer = self.watcher.signer
+        new: list[Record] = []
         for request, one in zip(asked, found, strict=True):
             if isinstance(one, Refusal) or isinstance(request, Refusal):
-                assert isinstance(one, Refusal)
-                responses.append(one)
+                responses.append(one)  # type: ignore[arg-type]  # refused both before and after
                 continue
             payload = next(kept)
-            if payload == one[1]:
-                new.append(one[2])
-                responses.append(response_json(one, signer.token(payload)))
-                continue
-            first, own = decode_record(payload), decode_record(one[1])
-            if _asked_for(first) != _asked_for(own):
+            first = decode_record(payload)
+            if first.id == one.id:
+                new.append(one)
+            elif _asked_for(first) != _asked_for(one):
                 responses.append(
                     conflict(
                         "this idempotency key was used for another user, context or list of "
@@ -372,18 +345,8 @@ class Service:
                         "idempotency_conflict",
                     )
                 )
-            else:
-                ranked = serving.ranked_again(request, first.action)
-                response = DecideResponse(
-                    first.id.hex(),
-                    first.action,
-                    first.propensity,
-                    first.mode,
-                    first.plan,
-                    signer.token(payload).decode(),
-                    msgspec.UNSET if ranked is None else ranked,
-                )
-                responses.append(msgspec.json.encode(response))
+                continue
+            responses.append(serving.response(first, request, self.watcher.signer.token(payload)))
         self._count(counted(new))
         return responses
 
@@ -466,9 +429,11 @@ class Service:
             raise store_unavailable() from error
 
 
-def _asked_for(record: Record) -> tuple[str, str, bytes]:
-    # Actions are only ever added, so the same list differs in zeros at its end at most.
-    return record.user, record.context, record.eligible.rstrip(b"\0")
+def _asked_for(record: Record) -> tuple[object, ...]:
+    # Actions are only ever added, so the same list differs in zeros at its end at most; and equal
+    # attributes may have come to another leaf.
+    eligible = record.eligible.rstrip(b"\0")
+    return record.user, record.attributes or record.context, eligible
 
 
 def _reward_response(

@@ -84,6 +84,10 @@ def apply_campaigns(connection: Connection, configuration: Configuration) -> Non
         for name, settings in configuration.campaigns.items():
             with connection.transaction():
                 apply_settings(connection, name, settings)
+                policy = configuration.policies.get(name)
+                # Only where nothing was learned: what the campaign learned since stays.
+                if policy is not None and len(catalogue.policy_versions(connection, name)) == 1:
+                    catalogue.add_policy(connection, name, policy, job="", activate=True)
     except StoreError as error:
         raise InputError(f"the store cannot be used: {error}.") from error
 
@@ -102,6 +106,7 @@ def apply_settings(connection: Connection, name: str, settings: Settings) -> Non
         kept,
         contexts=tuple(dict.fromkeys((*there.settings.contexts, *kept.contexts))),
         actions=tuple(dict.fromkeys((*there.settings.actions, *kept.actions))),
+        features={**there.settings.features, **kept.features},
     )
     changed = [
         f"{field} {getattr(there.settings, field)!r} -> {getattr(kept, field)!r}"
@@ -179,7 +184,7 @@ def serve(
                 is_public=is_public,
                 configured=names,
             )
-            config = server_config(create_app(begin, warms=True), within)
+            config = server_config(create_app(begin), within)
             _Server(config, beat).run(sockets=[listening])
 
         def reload() -> None:

@@ -7,17 +7,20 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from unswayed.errors import InputError
+from unswayed.events import Labels
 from unswayed.events.events import LARGEST_REWARD
 from unswayed.events.known import read_known
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.names import find
+from unswayed.policy import Policy
 
 Mode = Literal["learn", "serve", "shadow"]
 Aggregation = Literal["first", "sum", "max"]
@@ -28,8 +31,22 @@ LONGEST_LABEL = 256
 #: Ours: labels of one kind.
 MOST_LABELS = 100_000
 
+#: Ours: largest cap on the interactions of a user.
+_MOST_INTERACTIONS = 10**9
+
 #: Ours: seconds that decisions are kept after their window at least.
 _SHORTEST_RETENTION = 60.0
+
+#: Ours: attributes of a campaign, and inner edges of a number's bins.
+MOST_FEATURES = 32
+MOST_EDGES = 15
+
+#: Columns of an export, which cannot be features as well.
+EXPORTED = frozenset((
+    "decision", "time_ms", "user", "context", "action", "reward", "propensity", "mode",
+    "mode_propensity", "n_rewards", "plan", "planned_action", "planned_propensity", "eligible",
+    "partition",
+))  # fmt: skip
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 RESERVED_NAMES = frozenset({"campaigns", "keys", "signing-keys", "openapi.json"})
@@ -42,61 +59,59 @@ _RANGES = (
     ("webhook_share", 0.0, 1.0),
     ("reward_window", 0.001, 366 * 86400.0),
     ("learn_every", 0.0, 1e12),
+    ("retention", 0.0, 1e12),
     ("target", 1e-12, 1e6),
 )
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings of a campaign; the fields of its TOML table and of its JSON.
+class FeatureSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An attribute of users or visits that contexts are learned from.
 
     Parameters
     ----------
-    contexts, actions
-        Labels. More can be added while the service runs; none can be removed.
-    alpha
-        Share of users that may collude, or "auto".
-    method
-        How to learn, as ``unswayed learn --method``.
-    mode
-        "learn": all users explore as planned. "serve": the policy is played, and a share
-        ``explore_share`` of the users explores. "shadow": the caller's own action is returned, and
-        the action that the plan would have chosen is recorded.
-    explore_share
-        Share of users who explore in serve mode.
-    control_share
-        Share of users in the control group, who get the baseline; at most a half.
-    baseline
-        The action of the control group, and of all users before anything was learned; the first
-        action if empty.
-    reward_window
-        Seconds after a decision within which its reward is accepted.
-    default_reward
-        What a decision without a reward counts as when its window closes.
-    aggregation
-        How several rewards of one decision become one: "first", "sum" or "max".
-    is_deferred
-        Whether decisions count only once they are activated.
-    lowest_reward, highest_reward
-        Rewards outside are rejected. Stated both, they are the range that learning rests on: see
-        ``unswayed learn --reward-range``.
-    max_interactions_per_user
-        Cap on the interactions of a user that count; further ones are served and recorded.
-    activate_learned
-        Whether a policy is served as soon as it is learned.
-    learn_every
-        Seconds between automatic learning jobs; 0: only on request.
-    retention
-        Seconds for which decisions and rewards are kept and used; 0: no limit.
-    target
-        Target loss per decision; the status reports the progress towards it.
-    daily_report
-        Whether to store a report every day.
-    webhook, webhook_share
-        Where a report is sent if its audit estimates a share of colluders above this one.
+    type
+        "category", or "number".
+    levels
+        The values of a category; any other counts as "(other)". All if left out.
+    bins
+        Increasing inner edges of the bins of a number; by quantiles of users if left out.
+    trusted
+        Whether your server sets it, so that no account can claim it.
     """
 
-    contexts: tuple[str, ...]
+    type: Literal["category", "number"] = "category"
+    levels: tuple[str, ...] = ()
+    bins: tuple[float, ...] = ()
+    trusted: bool = False
+
+    def check(self, name: str) -> None:
+        """Refuse a feature that makes no sense."""
+        check_label("feature", name)
+        if name in EXPORTED:
+            raise InputError(f"feature {name!r} has the name of a column of exports; rename it.")
+        for level in self.levels:
+            check_label(f"level of feature {name!r}", level)
+        if self.bins if self.type == "category" else self.levels:
+            raise InputError(
+                f"feature {name!r} is a {self.type}; levels are for categories, and bins for "
+                "numbers."
+            )
+        is_good = all(map(math.isfinite, self.bins)) and list(self.bins) == sorted(set(self.bins))
+        if not is_good or len(self.bins) > MOST_EDGES:
+            raise InputError(
+                f"the bins of feature {name!r} are up to {MOST_EDGES} increasing numbers."
+            )
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings of a campaign: the fields of its TOML table and of its JSON.
+
+    ``docs/service-reference.md`` describes each of them.
+    """
+
     actions: tuple[str, ...]
+    contexts: tuple[str, ...] = ()
+    features: dict[str, FeatureSettings] = {}
     alpha: float | Literal["auto"] = 0.1
     method: str = DEFAULT_METHOD
     mode: Mode = "learn"
@@ -120,7 +135,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def checked(self) -> Settings:
         """Return the settings, or raise an error that names an invalid one."""
-        for kind, labels, least in (("context", self.contexts, 1), ("action", self.actions, 2)):
+        if self.features and self.contexts:
+            raise InputError("give contexts or features, not both: contexts are learned from them.")
+        if len(self.features) > MOST_FEATURES:
+            raise InputError(f"there are {len(self.features)} features; {MOST_FEATURES} at most.")
+        for name, feature in self.features.items():
+            feature.check(name)
+        least_contexts = 0 if self.features else 1
+        for kind, labels, least in (
+            ("context", self.contexts, least_contexts),
+            ("action", self.actions, 2),
+        ):
             if not least <= len(labels) <= MOST_LABELS:
                 raise InputError(
                     f"there are {len(labels)} {kind}s; give between {least} and {MOST_LABELS:,}."
@@ -149,8 +174,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         self.check_reward(self.default_reward, "default_reward")
         if self.webhook and not self.webhook.startswith(("http://", "https://")):
             raise InputError("webhook is an address that begins with http:// or https://.")
-        if self.max_interactions_per_user is not None and self.max_interactions_per_user < 1:
-            raise InputError("max_interactions_per_user is at least 1, or left out.")
+        cap = self.max_interactions_per_user
+        if cap is not None and not 1 <= cap <= _MOST_INTERACTIONS:
+            raise InputError(
+                f"max_interactions_per_user is between 1 and {_MOST_INTERACTIONS:,}, or left out."
+            )
         return self
 
     def forgotten_before(self, now_ms: int) -> int:
@@ -216,10 +244,15 @@ def check_name(name: str) -> str:
 
 def parsed_settings(value: Mapping[str, Any], where: str) -> Settings:
     """Return the settings of plain values, or a sentence that names the wrong one."""
+    features, place = value.get("features") if isinstance(value, Mapping) else None, where
     try:
+        for name, feature in features.items() if isinstance(features, Mapping) else ():
+            place = f"{where}, feature {name!r}"
+            _converted(feature, FeatureSettings)
+        place = where
         return _converted(value, Settings).checked()
     except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+        raise InputError(f"{place}: {error}") from None
 
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
@@ -240,34 +273,7 @@ def _converted(value: Any, kind: type[_Struct], what: str = "setting") -> _Struc
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The table ``[server]`` of the configuration.
-
-    Parameters
-    ----------
-    max_request_bytes, max_batch
-        Larger requests get 413.
-    requests_per_second
-        For each key, or each address without keys, and each worker process; beyond it 429.
-    decide_without_store
-        Whether to keep deciding by the last plan while the store is unavailable. Decisions are
-        recorded once it is back; beyond 200,000 the oldest are lost unless their reward comes.
-    max_header_bytes
-        Longer headers get 431.
-    request_seconds
-        A request that is not complete by then gets 408, and a client that does not read its
-        response is cut off.
-    keep_alive_seconds
-        How long a connection may idle between requests.
-    max_connections
-        Of each worker process; beyond it the connection that has been waited for longest is closed.
-    log_level, log_format
-        What is logged to standard error: debug, info, warning or error, as text or json.
-    log_requests
-        Whether to log a line for each request, with its id.
-    known
-        CSV of reviewed accounts (user, status honest or fake), read by every learning and audit of
-        campaigns with the default method: see ``unswayed learn --known``.
-    """
+    """The table ``[server]`` of the configuration; ``docs/service-reference.md`` describes it."""
 
     max_request_bytes: int = 1_000_000
     max_batch: int = 1_000
@@ -301,10 +307,14 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A TOML file: ``[server]``, and ``[campaigns.NAME]`` for each campaign."""
+    """A TOML file: ``[server]``, and ``[campaigns.NAME]`` for each campaign.
+
+    ``policies`` are those that campaigns begin with, where ``policy = "FILE"`` names one.
+    """
 
     server: ServerSettings = ServerSettings()
     campaigns: dict[str, Settings] = {}
+    policies: dict[str, Policy] = {}
 
 
 #: What is served without a configuration.
@@ -341,15 +351,44 @@ def load_configuration(path: Path) -> Configuration:
     campaigns = value.get("campaigns", {})
     if not isinstance(campaigns, Mapping):
         raise InputError(f"{path}: campaigns is not a table; write [campaigns.NAME] for each.")
-    found = {}
-    for name, settings in campaigns.items():
+    found, policies = {}, {}
+    for name, table in campaigns.items():
         where = f"{path}, campaign {name!r}"
         try:
             check_name(name)
+            if isinstance(table, Mapping) and "policy" in table:
+                policies[name], table = _with_policy(table, path.parent)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
-        found[name] = parsed_settings(settings, where)
-    return Configuration(server=server, campaigns=found)
+        found[name] = parsed_settings(table, where)
+    return Configuration(server=server, campaigns=found, policies=policies)
+
+
+def policy_configuration(path: Path) -> Configuration:
+    """Return a configuration with one campaign: the policy of a file, under the file's name."""
+    policy, table = _with_policy({"policy": path.name}, path.parent)
+    name = check_name(path.stem.lower())
+    settings = parsed_settings(table, str(path))
+    return Configuration(campaigns={name: settings}, policies={name: policy})
+
+
+def _with_policy(table: Mapping[str, Any], folder: Path) -> tuple[Policy, dict[str, Any]]:
+    """Return the policy that a campaign begins with, and its other settings."""
+    path = folder / str(table["policy"])
+    policy = Policy.load(path)
+    # Requests carry texts.
+    contexts, actions = (
+        [str(one) for one in of] for of in (policy.context_labels, policy.action_labels)
+    )
+    policy = replace(policy, context_labels=Labels.of(contexts), action_labels=Labels.of(actions))
+    learned = {"contexts": contexts, "actions": actions, "alpha": policy.alpha, "mode": "serve"}
+    if policy.partition is not None:
+        del learned["contexts"]
+        learned["features"] = {
+            one.name: {"type": "number" if one.is_number else "category", "trusted": one.is_trusted}
+            for one in policy.partition.features
+        }
+    return policy, {**learned, **{name: one for name, one in table.items() if name != "policy"}}
 
 
 def with_known(configuration: Configuration, path: Path) -> Configuration:

@@ -15,7 +15,6 @@ from unswayed.service.database import Connection
 from unswayed.service.jobs import DONE, OPEN, Job, jobs_of
 from unswayed.service.metrics import labelled
 from unswayed.service.planning import schedule_of
-from unswayed.service.settings import Settings
 
 #: Recent traffic that is extrapolated, in milliseconds.
 _RATE_MS = 3_600_000
@@ -63,7 +62,7 @@ def status(connection: Connection, name: str) -> dict[str, Any]:
         "match_rate": totals["matches"] / totals["shadow"] if totals["shadow"] else None,
         "contexts": contexts,
         "interactions_per_user": _interactions(learned),
-        "epoch": _epoch(plan, campaign.settings, learned),
+        "epoch": _epoch(plan, learned),
         "exploration": _exploration(plan, contexts),
         "target": _target(connection, campaign, plan, contexts, totals["explored"], learned),
     }
@@ -87,7 +86,7 @@ def store_numbers(connection: Connection) -> dict[str, float]:
     return found
 
 
-def _epoch(plan: EpochPlan, settings: Settings, learned: Job | None) -> dict[str, Any]:
+def _epoch(plan: EpochPlan, learned: Job | None) -> dict[str, Any]:
     """Return the epoch that is served, and the age at which a learning ends it.
 
     The age is in decisions per user, as the last learning counted them: how many users came since
@@ -99,7 +98,7 @@ def _epoch(plan: EpochPlan, settings: Settings, learned: Job | None) -> dict[str
     return {
         **epoch,
         "age": learned.result["age"],
-        "ends_at_age": float(schedule_of(settings, learned.result["users"]).end(plan.epoch)),
+        "ends_at_age": float(schedule_of(plan, learned.result["users"]).end(plan.epoch)),
         "as_of_ms": learned.created_ms,
     }
 
@@ -143,6 +142,8 @@ def _target(
 ) -> dict[str, Any]:
     """Return the traffic that the target needs and the time left, or why it is unknown."""
     settings = campaign.settings
+    # Leaves of former partitions are no contexts any more.
+    contexts = {name: modes for name, modes in contexts.items() if name in plan.contexts}
     visits = np.array([sum(n["decisions"] for n in modes.values()) for modes in contexts.values()])
     target: dict[str, Any] = {
         "suboptimality": settings.target,

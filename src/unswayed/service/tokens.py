@@ -16,7 +16,7 @@ import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from binascii import b2a_base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,8 +34,9 @@ from unswayed.storage import whole_file
 #: Bytes of a tag. Forging takes 2^128 tries, all of them online.
 TAG_BYTES = 16
 
-#: Ours: longest token that is decoded; labels have at most 256 bytes each.
-LONGEST_TOKEN = 4_096
+#: Ours: longest token that is decoded; labels have at most 256 bytes each,
+#: and attributes and the rule of their leaf about 1,000.
+LONGEST_TOKEN = 8_192
 
 _PERSON = b"unswayed-token"
 
@@ -62,6 +63,9 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     eligible
         Where the caller named the actions to choose from: a bit for each action of the plan, the
         first action in the lowest bit.
+    attributes, partition
+        In a campaign with features the attributes, of which ``context`` is the leaf, and the
+        SHA-256 of the partition; else empty.
     """
 
     campaign: str
@@ -76,6 +80,8 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     planned_action: str = ""
     planned_propensity: float = 0.0
     eligible: bytes = b""
+    attributes: dict[str, str | float | None] = {}
+    partition: bytes = b""
 
     @property
     def time_ms(self) -> int:
@@ -83,7 +89,17 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return int.from_bytes(self.id[:6], "big")
 
 
-encode_record = msgspec.msgpack.Encoder().encode
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def encode_record(record: Record) -> bytes:
+    """Return a record as it is signed: its fields, without those at the end that say nothing."""
+    if record.partition:
+        return _encode(record)
+    n_fields = 12 if record.eligible else 11 if record.planned_action else 9
+    return _encode(msgspec.structs.astuple(record)[:n_fields])
+
+
 decode_record = msgspec.msgpack.Decoder(Record).decode
 decode_records = msgspec.msgpack.Decoder(list[Record]).decode
 
@@ -121,18 +137,8 @@ class Signer:
         self._prefix = newest.encode() + b"."
         self._begun = self.keys[newest]
 
-    def tokens(self, payloads: Iterable[bytes]) -> list[bytes]:
-        """Return a token for each payload: the key's id, a dot, payload and tag in base64."""
-        copy, prefix, texts = self._begun.copy, self._prefix, []
-        for payload in payloads:
-            tagging = copy()
-            tagging.update(payload)
-            texts.append(prefix + b2a_base64(payload + tagging.digest()))
-        # All at once: each text ends its line.
-        return b"".join(texts).translate(_FOR_ADDRESSES).split(b"\n")[:-1]
-
     def token(self, payload: bytes) -> bytes:
-        """Return the token of one payload."""
+        """Return the token of a payload: the key's id, a dot, payload and tag in base64."""
         tagging = self._begun.copy()
         tagging.update(payload)
         text = b2a_base64(payload + tagging.digest(), newline=False)
@@ -185,12 +191,9 @@ class Secrets:
     assignment
         16 bytes that decide who is asked to play what. It stays for the life of a store: decisions
         could not be explained without it.
-    signing
-        Keys of tokens by id that earlier versions kept beside it; new ones are derived.
     """
 
     assignment: bytes = field(repr=False)
-    signing: Mapping[str, bytes] = field(repr=False, default_factory=dict)
 
     @property
     def fingerprint(self) -> str:
@@ -210,13 +213,7 @@ class Secrets:
 
     def save(self, path: Path) -> None:
         """Write the file, readable by its owner alone."""
-        text = json.dumps(
-            {
-                "format": _SECRET_FORMAT,
-                "assignment": self.assignment.hex(),
-                "signing": {name: key.hex() for name, key in self.signing.items()},
-            }
-        )
+        text = json.dumps({"format": _SECRET_FORMAT, "assignment": self.assignment.hex()})
         with whole_file(path) as draft:
             draft.chmod(0o600)
             draft.write_text(text, encoding="utf-8")
@@ -237,14 +234,8 @@ class Secrets:
     def parsed(cls, text: str, where: str) -> Secrets:
         """Return the secret of a text: a file's, or 32 hexadecimal digits."""
         try:
-            if not text.lstrip().startswith("{"):
-                found = cls(bytes.fromhex(text.strip()))
-            else:
-                value = json.loads(text)
-                found = cls(
-                    bytes.fromhex(value["assignment"]),
-                    {str(name): bytes.fromhex(key) for name, key in value["signing"].items()},
-                )
+            is_file = text.lstrip().startswith("{")
+            found = cls(bytes.fromhex(json.loads(text)["assignment"] if is_file else text.strip()))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{where} is no secret file of this program.") from error
         if len(found.assignment) != _SECRET_BYTES:
@@ -311,9 +302,7 @@ def bound_secrets(connection: Connection, path: Path | None, default: Path) -> S
 
 def signing_keys(connection: Connection, found: Secrets) -> dict[str, bytes]:
     """Return the keys that sign tokens by id, the newest last."""
-    kept = _kept(connection)
-    keys = {**found.signing, **{name: found.derived(nonce) for name, nonce in kept["nonces"]}}
-    return {name: key for name, key in keys.items() if name not in kept["retired"]}
+    return {name: found.derived(nonce) for name, nonce in _kept(connection)["nonces"]}
 
 
 def rotate(connection: Connection) -> None:
@@ -324,17 +313,15 @@ def rotate(connection: Connection) -> None:
     _keep(connection, kept)
 
 
-def retire(connection: Connection, found: Secrets, key_id: str) -> None:
+def retire(connection: Connection, key_id: str) -> None:
     """Refuse tokens of an old key from now on."""
     kept = _kept(connection)
-    keys = signing_keys(connection, found)
-    if key_id not in keys:
+    names = [name for name, _ in kept["nonces"]]
+    if key_id not in names:
         raise InputError(f"there is no signing key {key_id[:80]!r}.")
-    if key_id == next(reversed(keys)):
+    if key_id == names[-1]:
         raise InputError(f"{key_id!r} signs now; rotate first, then retire it.")
     kept["nonces"] = [one for one in kept["nonces"] if one[0] != key_id]
-    if key_id in found.signing:
-        kept["retired"].append(key_id)
     _keep(connection, kept)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -22,15 +22,12 @@ from unswayed.simulation.attacks.base import (
     Knowledge,
     Offer,
     PlayedRound,
-    Secrets,
     Turn,
     reward_ends,
 )
 from unswayed.simulation.instances import (
-    Drift,
     Instance,
     RewardLaw,
-    changed_means,
     draw_rewards,
     suboptimality,
 )
@@ -90,8 +87,6 @@ class Crowd:
         The share that learners assume; None for the true one.
     perturbation
         eps_0: how far good users' own mean rewards lie from the common ones at most.
-    drift
-        How mean rewards change on the way.
     """
 
     n_users: int
@@ -100,7 +95,6 @@ class Crowd:
     assumed_fraction: float | None = None
     arrivals: Arrivals = field(default_factory=Arrivals)
     perturbation: float = 0.0
-    drift: Drift = Drift.NONE
 
     def __post_init__(self) -> None:
         if self.n_users < 1 or self.interactions_per_user < 1:
@@ -157,8 +151,7 @@ def run(
     )
     for _ in _played_rounds(world, attack, learner):
         pass
-    at_the_end = replace(instance, mean_rewards=world.mean_rewards)
-    return suboptimality(at_the_end, learner.action_probabilities(np.flatnonzero(~world.is_bad)))
+    return suboptimality(instance, learner.action_probabilities(np.flatnonzero(~world.is_bad)))
 
 
 def run_regret(
@@ -193,12 +186,8 @@ def run_regret(
 class Regrets:
     """What good users lost against the best action for them, in mean rewards.
 
-    Attributes
-    ----------
-    by_user
-        Shape (n_good_users,).
-    over_time
-        Shape (interactions_per_user,); the mean over good users, summed up to each round.
+    ``by_user`` has shape (n_good_users,); ``over_time``, shape (interactions_per_user,), is the
+    mean over good users, summed up to each round.
     """
 
     by_user: FloatArray
@@ -218,29 +207,10 @@ def _opened(
     """Return the world, with the attack briefed, and a learner before its first arrival."""
     world = _World(instance=instance, attack=attack, crowd=crowd, seed=seed, path=path)
 
-    def rehearse(candidate: Attack, number: int) -> float:
-        return run(
-            world.renamed(number),
-            candidate,
-            make_learner,
-            crowd,
-            algorithm=algorithm,
-            seed=seed,
-            path=(*path, "rehearsal", number),
-        )
-
-    secrets = Secrets(
-        instance=instance,
-        algorithm=algorithm,
-        assumed_fraction=crowd.stated_fraction,
-        rehearse=rehearse,
-    )
-    attack.begin(world.briefing(attack.knows, secrets), world.stream("attack"))
-    # A new name: rehearsals must not inherit an oracle that knows this world's good users.
-    maker = make_learner
-    if isinstance(maker, OracleMaker):
-        maker = maker.knowing(~world.is_bad)
-    learner = maker(
+    attack.begin(world.briefing(attack.knows, algorithm), world.stream("attack"))
+    if isinstance(make_learner, OracleMaker):
+        make_learner = make_learner.knowing(~world.is_bad)
+    learner = make_learner(
         Setting(
             n_users=crowd.n_users,
             n_contexts=instance.n_contexts,
@@ -270,8 +240,6 @@ class _World:
         self.is_bad[self._coalition(attack)] = True
         self._cumulative = np.cumsum(instance.context_probabilities)
         self._cumulative[-1] = 1.0  # rounding must not leave room beyond the last context
-        self.mean_rewards = instance.mean_rewards
-        self._later = changed_means(instance.mean_rewards, self.stream("drift"))
         self._contexts = self.stream("contexts")
         self._rewards = self.stream("rewards")
         self._tastes = (
@@ -311,12 +279,6 @@ class _World:
             is_eager=self.is_bad if is_eager else None,
         )
 
-    def turn_to(self, round_number: int) -> None:
-        """Advance the world to a round."""
-        share = self.crowd.drift.share(round_number / self.crowd.interactions_per_user)
-        first = self.instance.mean_rewards
-        self.mean_rewards = first + share * (self._later - first) if share else first
-
     def natural_contexts(self, n_arrivals: int) -> IntArray:
         """Draw contexts from nu."""
         uniforms = self._contexts.random(n_arrivals)
@@ -342,10 +304,10 @@ class _World:
         return losses
 
     def _means(self, users: IntArray, contexts: IntArray) -> FloatArray:
-        means: FloatArray = self.mean_rewards[contexts]
+        means: FloatArray = self.instance.mean_rewards[contexts]
         return means if self._tastes is None else means + self._tastes.shift(users, contexts)
 
-    def briefing(self, knows: Knowledge, secrets: Secrets) -> Briefing:
+    def briefing(self, knows: Knowledge, algorithm: str) -> Briefing:
         """Return the briefing of an attack with this knowledge."""
         lowest, highest = reward_ends(self.instance)
         return Briefing(
@@ -359,21 +321,9 @@ class _World:
             lowest=lowest,
             highest=highest,
             is_binary=self.instance.law is RewardLaw.BERNOULLI,
-            _secrets=secrets,
-        )
-
-    def renamed(self, number: int) -> Instance:
-        """Return a copy with permuted labels, for rehearsals.
-
-        Actions are shuffled within each context, so it shows how hard the world is but not which
-        actions are good.
-        """
-        rng = self.stream("private world", number)
-        return Instance(
-            context_probabilities=self.instance.context_probabilities,
-            mean_rewards=rng.permuted(self.instance.mean_rewards, axis=1),
-            law=self.instance.law,
-            deviation=self.instance.deviation,
+            _instance=self.instance,
+            _algorithm=algorithm,
+            _assumed_fraction=self.crowd.stated_fraction,
         )
 
 
@@ -387,7 +337,6 @@ def _played_rounds(
     account_of_user = np.cumsum(world.is_bad) - 1
     sees_histories = Knowledge.HISTORIES in attack.knows
     for number, users in enumerate(world.rounds(is_eager=attack.is_eager)):
-        world.turn_to(number)
         contexts = world.natural_contexts(users.size)
         rewards = world.honest_rewards(users, contexts)
         rows = np.flatnonzero(world.is_bad[users])

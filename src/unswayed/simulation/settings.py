@@ -14,7 +14,6 @@ from unswayed.simulation.arrivals import SMALLEST_LIMIT, Arrivals, Order
 from unswayed.simulation.attacks.registry import Knob, make_attack
 from unswayed.simulation.instances import (
     DEFAULT_DEVIATION,
-    Drift,
     Instance,
     RewardLaw,
     named_probabilities,
@@ -48,8 +47,6 @@ class Settings:
         "heavy-tailed".
     perturbation
         eps_0, the size of good users' own tastes.
-    drift
-        "none", "abrupt" or "slow": how mean rewards change on the way.
     knobs
         The attack's own options.
     base
@@ -74,7 +71,6 @@ class Settings:
     perturbation: float = 0.0
     knobs: dict[str, Knob] = field(default_factory=dict)
     base: float | None = None
-    drift: str = Drift.NONE.value
 
     def __post_init__(self) -> None:
         for name, size, most in (
@@ -110,7 +106,6 @@ class Settings:
             assumed_fraction=self.assumed_alpha,
             arrivals=parsed_arrivals(self.arrivals),
             perturbation=self.perturbation,
-            drift=find(self.drift, {drift.value: drift for drift in Drift}, kind="drift"),
         )
 
     def instance(self, repetition: int) -> Instance:

@@ -1,6 +1,7 @@
 """Per-user sums and counts, sparse and mergeable."""
 
-from unswayed.tallies.log_data import MIN_PROPENSITY, merged_logs, tally_events
+from unswayed.defaults import MIN_PROPENSITY
+from unswayed.tallies.log_data import merged_logs, tally_events
 from unswayed.tallies.summing import row_sums
 from unswayed.tallies.tallies import (
     Accumulator,

@@ -1,51 +1,27 @@
-"""Data of a log between reading and learning: tallies, or events if a cap or half-life applies."""
+"""A log between reading and learning: events that are tallied, tallies that are merged."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from unswayed.arrays import FloatArray
+from unswayed.defaults import MIN_PROPENSITY
 from unswayed.errors import InputError, option
 from unswayed.events import Events, Labels, Provenance
-from unswayed.events.hashing import (
-    HashArray,
-    bits,
-    label_hashes,
-    row_hashes,
-    union_of_users,
-    user_hashes,
-)
+from unswayed.events.hashing import bits, label_hashes, row_hashes, union_of_users, user_hashes
 from unswayed.events.thinning import capped, forgotten
 from unswayed.tallies.summing import row_sums
-from unswayed.tallies.tallies import (
-    Tallies,
-    UserTallies,
-    entry_users,
-    summed,
-    tally,
-    user_bounds,
-)
-
-#: Ours. Smaller propensities count as this one, so that no event weighs more than a hundred.
-MIN_PROPENSITY = 0.01
+from unswayed.tallies.tallies import Tallies, UserTallies, entry_users, summed, tally
 
 MOST_ACTIVE = 3.0
 """Ours: cap on a user's plays, in multiples of the median, when a phase is measured."""
 
 #: Seeds of the two 64-bit hash sums that make up a digest.
 _SEEDS = (1, 2)
-
-Digest = tuple[int, ...]
-
-#: Sums, or events where a cap or a half-life may still be applied; both can be merged.
-LogData = Tallies | Events
 
 
 def tally_events(events: Events, *, min_propensity: float = MIN_PROPENSITY) -> Tallies:
@@ -135,24 +111,18 @@ class PreparedLog:
         return self.provenance.first_time, self.provenance.last_time
 
 
-def tallied(
-    data: LogData,
-    min_propensity: float,
-    max_interactions_per_user: int | None,
-    half_life: float | None = None,
-) -> tuple[Tallies, Dropped]:
-    """Return the tallies of events after a half-life and a cap; tallies stay as they are."""
-    if isinstance(data, Tallies):
-        return data, Dropped()
-    n_events, n_users_capped = len(data), 0
+def thinned(
+    events: Events, max_interactions_per_user: int | None, half_life: float | None
+) -> tuple[Events, Dropped]:
+    """Return the events that a half-life and a cap keep, and what they left out."""
+    n_events, n_users_capped = len(events), 0
     if half_life is not None:
-        data = forgotten(data, half_life=half_life)
-    n_remembered = len(data)
+        events = forgotten(events, half_life=half_life)
+    n_remembered = len(events)
     if max_interactions_per_user is not None:
-        n_users_capped = int((np.bincount(data.users) > max_interactions_per_user).sum())
-        data = capped(data, max_interactions=max_interactions_per_user)
-    dropped = Dropped(n_users_capped, n_remembered - len(data), n_events - n_remembered)
-    return tally_events(data, min_propensity=min_propensity), dropped
+        n_users_capped = int((np.bincount(events.users) > max_interactions_per_user).sum())
+        events = capped(events, max_interactions=max_interactions_per_user)
+    return events, Dropped(n_users_capped, n_remembered - len(events), n_events - n_remembered)
 
 
 def merged_logs(
@@ -178,43 +148,20 @@ def merged_logs(
     """
     if not parts:
         raise InputError("there are no tallies to add up.")
-    union = _Union.of(parts, context_labels, action_labels)
-    users, cells = [], []
-    for part, (new_users, new_contexts, new_actions) in zip(parts, union.codes, strict=True):
+    users, user_codes = union_of_users([part.user_labels for part in parts])
+    if context_labels is None:
+        context_labels = sorted_union([part.context_labels for part in parts], "contexts")
+    if action_labels is None:
+        action_labels = sorted_union([part.action_labels for part in parts], "actions")
+    new_users, new_cells = [], []
+    for part, own in zip(parts, user_codes, strict=True):
         contexts, actions = np.divmod(part.cells, part.n_actions)
-        users.append(new_users[entry_users(part.indptr)])
-        cells.append(new_contexts[contexts] * np.int32(len(union.labels[2])) + new_actions[actions])
-    tallies = summed(parts, users, cells, *map(len, union.labels))
-    return tallies.labelled(*union.labels)
-
-
-class _Union(NamedTuple):
-    """Labels of several logs together, and for each log the new codes of its own.
-
-    Both are triples: of users, contexts and actions.
-    """
-
-    labels: tuple[Labels, Labels, Labels]
-    codes: Sequence[tuple[npt.NDArray[np.int32], ...]]
-
-    @classmethod
-    def of(
-        cls, parts: Sequence[LogData], contexts: Labels | None, actions: Labels | None
-    ) -> _Union:
-        users, user_codes = union_of_users([part.user_labels for part in parts])
-        if contexts is None:
-            contexts = sorted_union([part.context_labels for part in parts], "contexts")
-        if actions is None:
-            actions = sorted_union([part.action_labels for part in parts], "actions")
-        codes = [
-            (
-                own,
-                contexts.codes(part.context_labels).astype(np.int32),
-                actions.codes(part.action_labels).astype(np.int32),
-            )
-            for part, own in zip(parts, user_codes, strict=True)
-        ]
-        return cls((users, contexts, actions), codes)
+        new_contexts = context_labels.codes(part.context_labels).astype(np.int32)[contexts]
+        new_actions = action_labels.codes(part.action_labels).astype(np.int32)[actions]
+        new_users.append(own[entry_users(part.indptr)])
+        new_cells.append(new_contexts * np.int32(len(action_labels)) + new_actions)
+    labels = (users, context_labels, action_labels)
+    return summed(parts, new_users, new_cells, *map(len, labels)).labelled(*labels)
 
 
 def sorted_union(parts: Sequence[Labels], role: str) -> Labels:
@@ -228,112 +175,59 @@ def sorted_union(parts: Sequence[Labels], role: str) -> Labels:
     return Labels.of(sorted({label for part in parts for label in part}))
 
 
-def merged_data(
-    parts: Sequence[LogData],
-    *,
-    context_labels: Labels | None = None,
-    action_labels: Labels | None = None,
-) -> LogData:
-    """Merge the data of several logs; all tallies or all events."""
-    labels = {"context_labels": context_labels, "action_labels": action_labels}
-    sums = [part for part in parts if isinstance(part, Tallies)]
-    if len(sums) == len(parts):
-        return merged_logs(sums, **labels)
-    events = [part for part in parts if isinstance(part, Events)]
-    if len(events) == len(parts):
-        return merged_events(events, **labels)
-    raise InputError("events and sums of events cannot be added up; collect both the same way.")
-
-
-def merged_events(
-    parts: Sequence[Events],
-    *,
-    context_labels: Labels | None = None,
-    action_labels: Labels | None = None,
-) -> Events:
-    """Return the events of several logs under the codes that reading them as one would give."""
-    union = _Union.of(parts, context_labels, action_labels)
-    filled = [part for part in parts if len(part)] or parts[:1]
-    coded = [(part.users, part.contexts, part.actions) for part in parts]
-    pairs = list(zip(union.codes, coded, strict=True))
-    users, contexts, actions = (
-        np.concatenate([new[place][old[place]] for new, old in pairs]) for place in range(3)
-    )
+def merged_events(parts: Sequence[Events]) -> Events:
+    """Return the events of several parts of a log under the codes that reading it as one gives."""
+    users, user_codes = union_of_users([part.user_labels for part in parts])
+    contexts = sorted_union([part.context_labels for part in parts], "contexts")
+    actions = sorted_union([part.action_labels for part in parts], "actions")
+    propensities = [part.propensities for part in parts if part.propensities is not None]
     return Events(
+        np.concatenate([own[part.users] for own, part in zip(user_codes, parts, strict=True)]),
+        np.concatenate(
+            [contexts.codes(part.context_labels).astype(np.int32)[part.contexts] for part in parts]
+        ),
+        np.concatenate(
+            [actions.codes(part.action_labels).astype(np.int32)[part.actions] for part in parts]
+        ),
+        np.concatenate([part.rewards for part in parts]),
         users,
         contexts,
         actions,
-        np.concatenate([part.rewards for part in parts]),
-        *union.labels,
-        _all_or_none("propensities", [part.propensities for part in filled]),
-        _all_or_none("times", [part.times for part in filled]),
-    )
-
-
-def _all_or_none(name: str, columns: Sequence[FloatArray | None]) -> FloatArray | None:
-    """Return a column of all parts, or None if none has it."""
-    found = [column for column in columns if column is not None]
-    if len(found) not in (0, len(columns)):
-        raise InputError(
-            f"a log with {name} and one without cannot be added up; read both the same way."
-        )
-    return np.concatenate(found) if found else None
-
-
-def users_by_block(data: LogData, n_blocks: int) -> list[LogData]:
-    """Return the data of the users whose hash is in each block's range."""
-    bounds = user_bounds(data.user_labels, n_blocks)
-    return [data.of_range(first, last) for first, last in itertools.pairwise(bounds)]
-
-
-def check_dated(data: LogData, folder: str | Path | None) -> Events:
-    """Return the data if its events have times; raise otherwise."""
-    if isinstance(data, Events) and data.times is not None:
-        return data
-    raise InputError(
-        f"the tallies in {folder} were begun without {option('--half-life')} and hold no times; "
-        "start in a new folder to forget."
+        np.concatenate(propensities) if propensities else None,
     )
 
 
 def windows_of(events: Events, half_life: float) -> tuple[Tallies, Tallies] | None:
     """Return the tallies of a log before its last half-life and in it, or None if one is empty."""
-    assert events.times is not None  # see check_dated
+    assert events.times is not None  # reading refuses a half-life without them
     is_after = events.times > events.times.max(initial=-np.inf) - half_life
     if is_after.all():
         return None
     return tally_events(events.rows(~is_after)), tally_events(events.rows(is_after))
 
 
-def digest_of(data: LogData) -> Digest:
-    """Digest of a log: sums of row hashes, additive over parts with disjoint (user, cell) pairs."""
+def digest_of(data: Tallies | Events) -> tuple[int, ...]:
+    """Digest of a log: two sums of row hashes, whatever the order of the rows."""
     if isinstance(data, Events):
         users = data.users.astype(np.int64)
         contexts, actions = data.contexts.astype(np.int64), data.actions.astype(np.int64)
-        numbers = [bits(data.rewards)]
-        if data.propensities is not None:
-            numbers.append(bits(data.propensities))
-        if data.times is not None:
-            numbers.append(bits(data.times))
+        numbers = [data.rewards, data.propensities, data.times]
     else:
         users = entry_users(data.indptr)
         contexts, actions = np.divmod(data.cells.astype(np.int64), max(data.n_actions, 1))
-        numbers = [bits(column) for column in (data.counts, data.sums, data.squares)]
-    labels: list[HashArray] = [
-        user_hashes(data.user_labels)[users],
-        label_hashes(data.context_labels, contexts),
-        label_hashes(data.action_labels, actions),
-    ]
-    columns = np.stack([*labels, *numbers])
+        numbers = [data.counts, data.sums, data.squares]
+    columns = np.stack(
+        [
+            user_hashes(data.user_labels)[users],
+            label_hashes(data.context_labels, contexts),
+            label_hashes(data.action_labels, actions),
+            *(bits(column) for column in numbers if column is not None),
+        ]
+    )
     return tuple(
         int(row_hashes(columns, np.full(len(users), seed, np.uint64)).sum(dtype=np.uint64))
         for seed in _SEEDS
     )
-
-
-def digest_text(parts: Sequence[Digest]) -> str:
-    """Return the digest of parts together, as text."""
-    return "".join(f"{sum(sums) % (1 << 64):016x}" for sums in zip(*parts, strict=True))
 
 
 Phases = tuple[Tallies, ...]

@@ -8,16 +8,14 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.compiled import compiled
+from unswayed.defaults import MIN_PROPENSITY
 from unswayed.errors import InputError, check_adversarial_fraction, option
 from unswayed.events import Labels
-from unswayed.tallies.log_data import MIN_PROPENSITY
 from unswayed.tallies.summing import row_sums
-from unswayed.tallies.tallies import Tallies, UserTallies
+from unswayed.tallies.tallies import Tallies, UserTallies, entry_users
 
 #: Ours: p-value below which actions do not look uniformly explored.
 UNIFORM_LEVEL = 0.001
@@ -146,8 +144,7 @@ def check_learnable(summary: LogSummary, *, alpha: float, allow_unplayed: bool =
             f"were met by more than {least_users(alpha):.0f} users, which alpha = {alpha:g} needs; "
             f"the log has {summary.n_users:,} users, {summary.n_contexts:,} contexts and "
             f"{summary.n_actions:,} actions. Use coarser contexts "
-            f"({option('--context-bins', python='Columns(bins=…)')}), a smaller "
-            "alpha, or a longer log."
+            f"({option('--context-bins', python='bins=…')}), a smaller alpha, or a longer log."
         )
     if summary.unsupported and not allow_unplayed:
         context, action = summary.unsupported[0]
@@ -196,51 +193,36 @@ def uniformity_p_value(tallies: UserTallies) -> float:
 
 
 def _block_deviations(tallies: Tallies) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    return _deviations(
-        tallies.indptr, tallies.cells, tallies.counts, tallies.n_contexts, tallies.n_actions
-    )
-
-
-@compiled
-def _deviations(
-    indptr: IntArray,
-    cells: npt.NDArray[np.int32],
-    counts: FloatArray,
-    n_contexts: int,
-    n_actions: int,
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return Σ_i d_i for each cell; Σ d² and Σ d³ over users and actions, and users, by context.
 
     With N plays of a user in a context and x = N/A, Σ_a d² = Σ n² − xN and
     Σ_a d³ = Σ n³ − 3x Σ n² + 2x²N, so actions that were not played cost nothing.
     """
-    totals = np.zeros(n_contexts * n_actions)
-    squares = np.zeros(n_contexts)
-    cubes = np.zeros(n_contexts)
-    visits = np.zeros(n_contexts)
-    pairs = np.zeros(n_contexts)
-    for user in range(len(indptr) - 1):
-        entry, end = indptr[user], indptr[user + 1]
-        while entry < end:
-            context = cells[entry] // n_actions
-            limit = (context + 1) * n_actions
-            seen, square, cube = 0.0, 0.0, 0.0
-            while entry < end and cells[entry] < limit:
-                played = counts[entry]
-                totals[cells[entry]] += played
-                seen += played
-                square += played * played
-                cube += played * played * played
-                entry += 1
-            even = seen / n_actions
-            squares[context] += square - even * seen
-            cubes[context] += cube - 3 * even * square + 2 * even * even * seen
-            visits[context] += seen
-            pairs[context] += 1
-    deviations = totals.reshape((n_contexts, n_actions))
-    for context in range(n_contexts):
-        deviations[context] -= visits[context] / n_actions
-    return deviations, squares, cubes, pairs
+    counts, (n_contexts, n_actions) = tallies.counts, (tallies.n_contexts, tallies.n_actions)
+    pairs, contexts = _pairs(tallies)
+    powers = (counts, counts * counts, counts * counts * counts)
+    seen, square, cube = (np.bincount(pairs, power).astype(np.float64) for power in powers)
+    even = seen / n_actions
+    by_pair: list[FloatArray] = [
+        square - even * seen,
+        cube - 3 * even * square + 2 * even * even * seen,
+        seen,
+        np.ones(len(contexts)),
+    ]
+    squares, cubes, visits, users = (
+        np.bincount(contexts, values, minlength=n_contexts).astype(np.float64) for values in by_pair
+    )
+    totals = np.bincount(tallies.cells, counts, minlength=tallies.n_cells)
+    deviations = totals.reshape(n_contexts, n_actions) - (visits / n_actions)[:, None]
+    return deviations, squares, cubes, users
+
+
+def _pairs(tallies: Tallies) -> tuple[IntArray, IntArray]:
+    """Return the (user, context) pair of each entry, numbered, and the context of each pair."""
+    contexts = tallies.cells // tallies.n_actions
+    keys = entry_users(tallies.indptr) * tallies.n_contexts + contexts  # ascending
+    is_new = np.diff(keys, prepend=-1) != 0
+    return np.cumsum(is_new) - 1, contexts[is_new]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -255,32 +237,14 @@ class _BlockSummary:
 
 
 def _block_summary(tallies: Tallies) -> _BlockSummary:
-    plays = row_sums(tallies.indptr, tallies.plays)
-    n_pairs, lowest, highest = _pairs_and_range(
-        tallies.indptr, tallies.cells, tallies.counts, tallies.sums, tallies.n_actions
+    means = tallies.sums / np.maximum(tallies.counts, _TINY)
+    return _BlockSummary(
+        plays=row_sums(tallies.indptr, tallies.plays),
+        n_pairs=len(_pairs(tallies)[1]),
+        is_weighted=tallies.is_weighted,
+        lowest_mean=float(means.min(initial=np.inf)),
+        highest_mean=float(means.max(initial=-np.inf)),
     )
-    return _BlockSummary(plays, n_pairs, tallies.is_weighted, lowest, highest)
-
-
-@compiled
-def _pairs_and_range(
-    indptr: IntArray,
-    cells: npt.NDArray[np.int32],
-    counts: FloatArray,
-    sums: FloatArray,
-    n_actions: int,
-) -> tuple[int, float, float]:
-    """Return the number of (user, context) pairs, and the range of mean rewards."""
-    n_pairs, lowest, highest = 0, np.inf, -np.inf
-    for user in range(len(indptr) - 1):
-        limit = np.int64(0)  # the first cell beyond the context
-        for entry in range(indptr[user], indptr[user + 1]):
-            if cells[entry] >= limit:
-                n_pairs += 1
-                limit = (cells[entry] // n_actions + 1) * n_actions
-            mean = sums[entry] / max(counts[entry], _TINY)
-            lowest, highest = min(lowest, mean), max(highest, mean)
-    return n_pairs, lowest, highest
 
 
 def _cells(

@@ -11,15 +11,13 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from unswayed.arrays import CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
-
-Result = TypeVar("Result")
 
 #: Ours: minimum number of row ranges for threads, so that no core is idle at the end.
 _RANGES = 4
@@ -42,8 +40,8 @@ class Grouping:
     entry_cells
         Shape (n,); the cell of each entry, ascending within each user. Equal cells keep the order
         in which the entries came.
-    values
-        Shape (n,); the value of each entry.
+    positions
+        Shape (n,); where each entry was before.
     indptr
         Shape (n_users + 1,); where each user's groups begin.
     cells
@@ -52,7 +50,7 @@ class Grouping:
 
     starts: IntArray
     entry_cells: npt.NDArray[np.int32]
-    values: npt.NDArray[Any]
+    positions: npt.NDArray[np.uint32]
     indptr: IntArray
     cells: npt.NDArray[np.int32]
 
@@ -60,7 +58,6 @@ class Grouping:
 def grouped(
     users: npt.NDArray[np.int32],
     cells: npt.NDArray[np.int32],
-    values: npt.NDArray[Any],
     n_users: int,
 ) -> Grouping:
     """Group entries: a counting sort by user, and short sorts within rows.
@@ -69,54 +66,51 @@ def grouped(
     ----------
     users, cells
         Shape (n,); of each entry.
-    values
-        Shape (n,); a column to reorder. Moving it with the entries is cheaper than gathering it
-        afterwards.
     n_users
         How many users there are.
     """
     starts = np.zeros(n_users + 1, np.int64)
     np.cumsum(np.bincount(users, minlength=n_users), out=starts[1:])
-    entry_cells, sorted_values = np.empty_like(cells), np.empty_like(values)
-    _scatter(users, cells, values, starts[:-1].copy(), entry_cells, sorted_values)
+    entry_cells, positions = np.empty_like(cells), np.empty(len(cells), np.uint32)
+    _scatter(users, cells, starts[:-1].copy(), entry_cells, positions)
     indptr = np.zeros(n_users + 1, np.int64)
-    in_ranges(_sort_rows, starts, entry_cells, sorted_values, indptr)
+    in_ranges(_sort_rows, starts, entry_cells, positions, indptr)
     np.cumsum(indptr, out=indptr)
     out_cells = np.empty(indptr[-1], np.int32)
     in_ranges(_fill_cells, starts, entry_cells, indptr, out_cells)
-    return Grouping(starts, entry_cells, sorted_values, indptr, out_cells)
+    return Grouping(starts, entry_cells, positions, indptr, out_cells)
 
 
-def in_ranges(function: Callable[..., Result], starts: IntArray, *arguments: Any) -> list[Result]:
-    """Return ``function(first, last, starts, *arguments)`` for ranges of rows, run in threads.
+def in_ranges(function: Callable[..., None], starts: IntArray, *arguments: Any) -> None:
+    """Call ``function(first, last, starts, *arguments)`` for ranges of rows, in threads.
 
     Ranges have about as many entries each; ``function`` must not hold the GIL for long.
     """
     n_rows, n_entries, n_cores = len(starts) - 1, int(starts[-1]), os.cpu_count() or 1
     if n_entries <= _FEW_ENTRIES:
-        return [function(0, n_rows, starts, *arguments)]
+        function(0, n_rows, starts, *arguments)
+        return
     n_ranges = max(_RANGES, n_cores)
     inner = np.searchsorted(starts, [n_entries * cut // n_ranges for cut in range(1, n_ranges)])
     ranges = itertools.pairwise([0, *inner.tolist(), n_rows])
     with ThreadPoolExecutor(max_workers=n_cores) as pool:
-        return list(pool.map(lambda ends: function(*ends, starts, *arguments), ranges))
+        list(pool.map(lambda ends: function(*ends, starts, *arguments), ranges))
 
 
 @compiled
 def _scatter(
     users: npt.NDArray[np.int32],
     cells: npt.NDArray[np.int32],
-    values: npt.NDArray[Any],
     cursor: IntArray,
     out_cells: npt.NDArray[np.int32],
-    out_values: npt.NDArray[Any],
+    out_positions: npt.NDArray[np.uint32],
 ) -> None:
     """Write entries by user, in their order; ``cursor`` says where each user's go on."""
     for entry in range(len(users)):
         place = cursor[users[entry]]
         cursor[users[entry]] = place + 1
         out_cells[place] = cells[entry]
-        out_values[place] = values[entry]
+        out_positions[place] = entry
 
 
 @compiled
@@ -125,7 +119,7 @@ def _sort_rows(
     last: int,
     starts: IntArray,
     cells: npt.NDArray[np.int32],
-    values: npt.NDArray[Any],
+    positions: npt.NDArray[np.uint32],
     indptr: IntArray,
 ) -> None:
     """Sort the entries of some users by cell where they are, and count each user's groups.
@@ -137,14 +131,14 @@ def _sort_rows(
         if end - begin > _SHORT_ROW:
             order = np.argsort(cells[begin:end], kind="mergesort")
             cells[begin:end] = cells[begin:end][order]
-            values[begin:end] = values[begin:end][order]
+            positions[begin:end] = positions[begin:end][order]
         else:
             for entry in range(begin + 1, end):
-                cell, value, place = cells[entry], values[entry], entry
+                cell, position, place = cells[entry], positions[entry], entry
                 while place > begin and cells[place - 1] > cell:
-                    cells[place], values[place] = cells[place - 1], values[place - 1]
+                    cells[place], positions[place] = cells[place - 1], positions[place - 1]
                     place -= 1
-                cells[place], values[place] = cell, value
+                cells[place], positions[place] = cell, position
         previous = np.int32(-1)
         for entry in range(begin, end):
             indptr[user + 1] += cells[entry] != previous
@@ -171,11 +165,6 @@ def _fill_cells(
                 cells[group] = previous
 
 
-def positions(n_entries: int) -> npt.NDArray[np.uint32]:
-    """Return the position of each entry: the values of a grouping for ``grouped_sums``."""
-    return np.arange(n_entries, dtype=np.uint32)
-
-
 def grouped_sums(
     grouping: Grouping, values: FloatArray, remainders: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
@@ -184,7 +173,7 @@ def grouped_sums(
     Parameters
     ----------
     grouping
-        The entries; its values are their ``positions``.
+        The entries.
     values, remainders
         Shape (n,); summands, each a float and a smaller one (its remainder). ``remainders`` may
         be empty, which means zeros.
@@ -201,7 +190,7 @@ def grouped_sums(
         _fill_sums,
         grouping.starts,
         grouping.entry_cells,
-        grouping.values,
+        grouping.positions,
         grouping.indptr,
         values,
         remainders,
@@ -209,46 +198,6 @@ def grouped_sums(
         lows,
     )
     return sums, lows
-
-
-def compact(rewards: FloatArray) -> npt.NDArray[Any]:
-    """Convert rewards of 0 and 1 to booleans, which take an eighth of the memory."""
-    return rewards.astype(np.bool_) if _are_binary(rewards) else rewards
-
-
-def event_sums(
-    grouping: Grouping,
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return counts, sums and squares of unweighted events, and the remainders of the latter two.
-
-    The values of the grouping are the rewards, ``compact`` or not. The same as three calls of
-    ``grouped_sums``, in one pass over the entries; remainders are empty if all of them are zero.
-    Squares of 0 and 1 are the rewards themselves, and one array holds both sums.
-    """
-    n_groups, nothing = len(grouping.cells), np.empty(0)
-    are_binary = grouping.values.dtype == np.bool_
-    counts, sums = np.empty(n_groups), np.empty(n_groups)
-    squares = nothing if are_binary else np.empty(n_groups)
-
-    def filled(*lows: FloatArray) -> bool:
-        found = in_ranges(
-            _fill_event_sums,
-            grouping.starts,
-            grouping.entry_cells,
-            grouping.values,
-            grouping.indptr,
-            counts,
-            sums,
-            squares,
-            *lows,
-        )
-        return any(found)
-
-    if not filled(nothing, nothing):  # as with all rewards that are small whole numbers
-        return counts, sums, sums if are_binary else squares, nothing, nothing
-    lows = np.empty((2, n_groups))
-    filled(*lows)
-    return counts, sums, squares, *lows
 
 
 @compiled
@@ -279,58 +228,6 @@ def _fill_sums(
                 lows[group] = low
                 continue
             sums[group], lows[group] = _pair_sum(sums[group], lows[group], value, low)
-
-
-@compiled
-def _fill_event_sums(
-    first: int,
-    last: int,
-    starts: IntArray,
-    entry_cells: CellArray,
-    rewards: npt.NDArray[Any],
-    indptr: IntArray,
-    counts: FloatArray,
-    sums: FloatArray,
-    squares: FloatArray,
-    sum_lows: FloatArray,
-    square_lows: FloatArray,
-) -> bool:
-    """Fill in what ``event_sums`` returns; return whether there is any remainder."""
-    is_squared, is_kept, is_any = len(squares) > 0, len(sum_lows) > 0, False
-    group = indptr[first] - 1
-    sum_low, square_low = 0.0, 0.0
-    for user in range(first, last):
-        previous = -1
-        for entry in range(starts[user], starts[user + 1]):
-            reward = rewards[entry] + 0.0  # turns -0.0 into 0.0
-            if entry_cells[entry] != previous:
-                group += 1
-                previous = entry_cells[entry]
-                counts[group] = 1.0
-                sums[group] = reward
-                sum_low, square_low = 0.0, 0.0
-                if is_squared:
-                    squares[group] = reward * reward
-            else:
-                counts[group] += 1.0
-                sums[group], sum_low = _pair_sum(sums[group], sum_low, reward, 0.0)
-                if is_squared:
-                    squares[group], square_low = _pair_sum(
-                        squares[group], square_low, reward * reward, 0.0
-                    )
-            if is_kept:
-                sum_lows[group], square_lows[group] = sum_low, square_low
-            is_any = is_any or sum_low != 0.0 or square_low != 0.0
-    return is_any
-
-
-@compiled
-def _are_binary(rewards: FloatArray) -> bool:
-    """Return whether all rewards are zero or one, which are their own squares."""
-    are_own_squares = True
-    for reward in rewards:  # to the end, without a branch: most logs are binary
-        are_own_squares &= reward * reward == reward
-    return are_own_squares
 
 
 @compiled

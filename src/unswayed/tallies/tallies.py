@@ -22,11 +22,8 @@ from unswayed.tallies.summing import (
     Grouping,
     cell_entries,
     cell_sums,
-    compact,
-    event_sums,
     grouped,
     grouped_sums,
-    positions,
     row_sums,
 )
 
@@ -459,22 +456,22 @@ def tally(
     check_size(n_contexts, n_actions)
     cells = np.multiply(contexts, n_actions, dtype=np.int32)
     np.add(cells, actions, out=cells, casting="same_kind")
-    rewards = np.asarray(rewards, np.float64)
-    values = compact(rewards) if weights is None else positions(len(rewards))
-    grouping = grouped(users.astype(np.int32, copy=False), cells, values, n_users)
-    del cells, values  # large
-    shape = (n_contexts, n_actions)
-    rows = (grouping.indptr, grouping.cells)
-    if weights is None:
-        counts, sums, squares, sum_rests, square_rests = event_sums(grouping)
-        return Tallies(*shape, *rows, counts, sums, squares, _NOTHING, sum_rests, square_rests)
-    weighted = weights * rewards
+    rewards = np.asarray(rewards, np.float64) + 0.0  # turns -0.0 into 0.0
+    grouping = grouped(users.astype(np.int32, copy=False), cells, n_users)
+    del cells  # large
     plays, _ = _exact_sums(grouping, np.ones(len(rewards)))
-    counts, count_rests = _exact_sums(grouping, weights)
+    counts, count_rests, weighted_plays, weighted = plays, _NOTHING, _NOTHING, rewards
+    if weights is not None:
+        weighted_plays, weighted = plays, weights * rewards
+        counts, count_rests = _exact_sums(grouping, weights)
     sums, sum_rests = _exact_sums(grouping, weighted)
     squares, square_rests = _exact_sums(grouping, weighted * rewards)
-    rests = (count_rests, sum_rests, square_rests)
-    return Tallies(*shape, *rows, counts, sums, squares, *rests, plays)
+    return Tallies(
+        *(n_contexts, n_actions, grouping.indptr, grouping.cells),
+        *(counts, sums, squares),
+        *(count_rests, sum_rests, square_rests),
+        weighted_plays,
+    )
 
 
 def merged(first: Tallies, *others: Tallies) -> Tallies:
@@ -515,7 +512,7 @@ def summed(
         )
     check_size(n_contexts, n_actions)
     all_users, all_cells = np.concatenate(users), np.concatenate(cells)
-    grouping = grouped(all_users, all_cells, positions(len(all_users)), n_users)
+    grouping = grouped(all_users, all_cells, n_users)
     del all_users, all_cells
 
     columns: dict[str, Any] = {}

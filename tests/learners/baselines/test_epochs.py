@@ -1,4 +1,4 @@
-"""The bookkeeping of BARBAR and of the learners in the style of Liu and of BARBAT."""
+"""The bookkeeping of BARBAR and of the learner in the style of Liu."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import pytest
 
 from tests.learners.baselines.scenes import Arrivals, bernoulli_arrivals, small_setting
 from unswayed.errors import InputError
-from unswayed.learners.baselines import ORIGINAL_CONSTANT, Barbar, BarbatStyle, LiuStyle
+from unswayed.learners.baselines import ORIGINAL_CONSTANT, Barbar, LiuStyle
 
 Streams = Callable[..., np.random.Generator]
 
@@ -28,26 +28,17 @@ class LiteralEpochs:
     @property
     def planned(self) -> list[float]:
         """Plays due to each action in the running epoch."""
-        if self.kind in ("barbar", "barbat"):
-            due = [self.unit_plays / gap**2 for gap in self.gap]
-            if self.kind == "barbat" and self.m > 1:
-                best = self.estimate.index(max(self.estimate))
-                due[best] = self.full_length - sum(n for i, n in enumerate(due) if i != best)
-            return due
+        if self.kind == "barbar":
+            return [self.unit_plays / gap**2 for gap in self.gap]
         return [
             self.unit_plays * 4 ** (self.m - 1) if active else self.unit_plays / gap**2
             for active, gap in zip(self.active, self.gap, strict=True)
         ]
 
     @property
-    def full_length(self) -> float:
-        """How long an epoch is in which every action is active."""
-        return len(self.gap) * self.unit_plays * 4.0 ** (self.m - 1)
-
-    @property
     def n_arrivals(self) -> int:
         """How long the running epoch is."""
-        return ceil(self.full_length if self.kind == "barbat" else sum(self.planned))
+        return ceil(sum(self.planned))
 
     def step(self, u: float, outcome: np.ndarray) -> int:
         """Play one arrival with the uniform draw u."""
@@ -65,7 +56,7 @@ class LiteralEpochs:
             sum(reward for action, reward in self.history if action == i) / n
             for i, n in enumerate(planned)
         ]
-        if self.kind in ("barbar", "barbat"):
+        if self.kind == "barbar":
             best = max(x - gap / 16 for x, gap in zip(r, self.gap, strict=True))
             self.gap = [max(2.0**-self.m, best - x) for x in r]
         else:
@@ -77,11 +68,9 @@ class LiteralEpochs:
         self.m += 1
 
 
-@pytest.mark.parametrize(
-    ("kind", "make"), [("barbar", Barbar), ("barbat", BarbatStyle), ("liu", LiuStyle)]
-)
+@pytest.mark.parametrize(("kind", "make"), [("barbar", Barbar), ("liu", LiuStyle)])
 def test_epochs_go_like_their_literal_twin(
-    kind: str, make: Callable[..., Barbar | BarbatStyle | LiuStyle], streams: Streams
+    kind: str, make: Callable[..., Barbar | LiuStyle], streams: Streams
 ) -> None:
     # Horizon 20·600/3 = 4000 arrivals a context. With constant 2 lambda is 16.5, so three epochs
     # take at most 4·16.5·(1 + 4 + 16) = 1,386 arrivals.
@@ -98,7 +87,7 @@ def test_epochs_go_like_their_literal_twin(
     ]
     assert learner.play(*arrivals).tolist() == expected
     for context, twin in enumerate(twins):
-        assert learner.phases[context] == twin.m > 3
+        assert learner.epochs[context] == twin.m > 3
         np.testing.assert_allclose(learner.planned[context], twin.planned, rtol=1e-9)
         np.testing.assert_allclose(learner.estimates[context], twin.estimate, rtol=1e-12)
         assert learner.remaining[context] == twin.n_arrivals - len(twin.history)

@@ -1,13 +1,13 @@
-"""Step by step: the uniform explorer, epsilon-greedy and Thompson sampling."""
+"""Step by step: the uniform explorer and Thompson sampling."""
 
 from collections.abc import Callable
-from math import inf, sqrt
+from math import sqrt
 
 import numpy as np
 import pytest
 
-from tests.learners.baselines.scenes import bernoulli_arrivals, chosen_among_ties, small_setting
-from unswayed.learners.baselines import EpsilonGreedy, NaiveMean, NaiveUCB, ThompsonSampling
+from tests.learners.baselines.scenes import bernoulli_arrivals, small_setting
+from unswayed.learners.baselines import NaiveMean, NaiveUCB, ThompsonSampling
 from unswayed.learners.baselines.tables import PooledMeans
 
 Streams = Callable[..., np.random.Generator]
@@ -21,29 +21,7 @@ def test_the_uniform_explorer_ignores_what_it_learns(streams: Streams) -> None:
     assert learner.play(*arrivals).tolist() == [int(4 * twin.random()) for _ in range(500)]
 
 
-def test_epsilon_greedy_plays_like_its_literal_twin(streams: Streams) -> None:
-    setting = small_setting(streams("play"))
-    arrivals = bernoulli_arrivals(streams("arrivals"), setting, 1500)
-    learner = EpsilonGreedy(setting)
-    twin = streams("play")
-    seen: list[list[list[float]]] = [[[] for _ in range(4)] for _ in range(3)]
-    expected = []
-    n_greedy = 0
-    for _, context, outcome in zip(*arrivals, strict=True):
-        rewards = seen[context]
-        arrival = 1 + sum(len(x) for x in rewards)
-        if twin.random() < min(1.0, 6.0 * 4 / (0.3**2 * arrival)):
-            action = int(4 * twin.random())
-        else:
-            n_greedy += 1
-            action = chosen_among_ties(twin, [sum(x) / len(x) if x else inf for x in rewards])
-        rewards[action].append(float(outcome[action]))
-        expected.append(action)
-    assert learner.play(*arrivals).tolist() == expected
-    assert 200 < n_greedy < 1300, "the scene must hold both kinds of play"
-
-
-@pytest.mark.parametrize("make", [NaiveMean, EpsilonGreedy, ThompsonSampling, NaiveUCB])
+@pytest.mark.parametrize("make", [NaiveMean, ThompsonSampling, NaiveUCB])
 def test_tables_add_up_what_was_played_and_the_best_mean_is_recommended(
     make: type[PooledMeans], rng: np.random.Generator
 ) -> None:

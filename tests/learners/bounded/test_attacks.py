@@ -130,17 +130,17 @@ def test_lies_that_change_no_decision_do_not_cost_the_honest_majority_its_weight
     assert estimates.user_weights[1050:].mean() > 0.97
 
 
-def busy_log(rng: np.random.Generator, *, joined: bool) -> Tallies:
-    """Return 6,000 accounts' clicks; three that join have a tenth of the traffic and push."""
+def busy_log(rng: np.random.Generator, n_joined: int) -> Tallies:
+    """Return 6,000 accounts' clicks; those who join have a tenth of the traffic and push."""
     n_users, n_contexts, n_actions, plays = 6000, 10, 5, 10
     users = np.repeat(np.arange(n_users), plays)
     contexts = rng.integers(n_contexts, size=len(users))
     actions = rng.integers(n_actions, size=len(users))
     rates = np.where(np.arange(n_actions) == 1 + np.arange(n_contexts)[:, None] % 4, 0.09, 0.05)
     rewards = (rng.random(len(users)) < rates[contexts, actions]).astype(float)
-    if joined:
+    if n_joined:
         size = len(users) // 9
-        users = np.concatenate([users, n_users + rng.integers(3, size=size)])
+        users = np.concatenate([users, n_users + rng.integers(n_joined, size=size)])
         contexts = np.concatenate([contexts, rng.integers(n_contexts, size=size)])
         pushed = rng.integers(n_actions, size=size)
         actions = np.concatenate([actions, pushed])
@@ -150,17 +150,18 @@ def busy_log(rng: np.random.Generator, *, joined: bool) -> Tallies:
         contexts,
         actions,
         rewards,
-        n_users=n_users + 3,
+        n_users=n_users + n_joined,
         n_contexts=n_contexts,
         n_actions=n_actions,
     )
 
 
-def test_three_very_busy_accounts_hardly_change_a_decision(
-    streams: Callable[..., np.random.Generator], seed: int
+@pytest.mark.parametrize("n_joined", [1, 3, 10, 30])
+def test_a_few_very_busy_accounts_hardly_change_a_decision(
+    streams: Callable[..., np.random.Generator], seed: int, n_joined: int
 ) -> None:
     """They turn nearly every decision of the plain mean, and 2 % of the learner's at most."""
-    peace, joined = (busy_log(streams(), joined=is_joined) for is_joined in (False, True))
+    peace, joined = (busy_log(streams(), n) for n in (0, n_joined))
     before, after = (learned(tallies, 0.05, seed).actions for tallies in (peace, joined))
     assert (decided(plain_means(joined)) == 0).mean() > 0.8  # the negative control
     assert (before != after).mean() <= 0.02
@@ -193,3 +194,24 @@ def test_rewards_out_of_any_range_do_not_decide_where_each_account_meets_few_cel
     )
     assert (decided(plain_means(tallies)) != best).all()  # the negative control
     np.testing.assert_array_equal(learned(tallies, ALPHA).actions, best)
+
+
+@pytest.mark.parametrize("amount", [1.0, 20.0, 60.0])
+def test_constant_baskets_stand_out_where_purchases_are_rare(
+    rng: np.random.Generator, seed: int, amount: float
+) -> None:
+    """A twentieth buys b at every play; honest users buy in one play of fifty, mostly a."""
+    n_users, plays = 2500, 8
+    users = np.repeat(np.arange(n_users), plays)
+    actions = rng.integers(2, size=len(users))
+    buys = rng.random(len(users)) < np.where(actions == 0, 0.03, 0.01)
+    rewards = np.round(buys * rng.lognormal(3.0, 0.8, len(users)), 2)
+    is_bad = users < 125
+    rewards[is_bad] = amount * actions[is_bad]
+    contexts = np.zeros(len(users), np.int64)
+    tallies = tally(users, contexts, actions, rewards, n_users=n_users, n_contexts=1, n_actions=2)
+    estimates = learned(tallies, 0.12, seed)
+    kept = estimates.user_weights
+    assert estimates.actions.tolist() == [0]
+    assert kept[:125].mean() < 0.1
+    assert kept[125:].mean() > 0.98

@@ -179,17 +179,10 @@ def share(schedule: Schedule, epoch: int, **changes: float | bool) -> float:
     ("options", "sentence"),
     [
         ({"first": 0}, "first is 0: epoch 0 needs at least 1 interaction."),
-        ({"first": 1, "growth": 1.0}, "growth is 1.0: it must be above 1."),
-        ({"first": 1, "growth": math.nan}, "growth is nan: it must be above 1."),
         ({"first": 1, "plays_per_cell": -0.5}, "plays_per_cell is -0.5: it must be 0 or larger."),
         (
             {"first": 1, "plays_per_cell": math.inf},
             "plays_per_cell is inf: it must be 0 or larger.",
-        ),
-        ({"first": 1, "longest": 0.9}, "longest is 0.9: an epoch needs at least 1 interaction."),
-        (
-            {"first": 1, "longest": math.nan},
-            "longest is nan: an epoch needs at least 1 interaction.",
         ),
     ],
 )

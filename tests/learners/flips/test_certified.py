@@ -7,11 +7,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from unswayed import Events, RobustMCB
 from unswayed.learners.design import Design, sticky_design, uniform_design
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.flips import Certificate, Certify, decisions, flip_bounds
-from unswayed.learners.methods import METHODS
+from unswayed.learners.flips import Certificate, decisions, flip_bounds
 from unswayed.learners.paper import learn_paper
 from unswayed.tallies import Tallies, tally
 
@@ -74,7 +72,6 @@ def test_no_replacement_of_fewer_accounts_changes_a_tiny_decision(
         tallies, design = sticky_world(rng, n_users=9, n_contexts=1, n_actions=2, n_plays=4)
         before = learned(tallies, design, 0.15)
         bounds = flip_bounds("paper", tallies, design, before, alpha=0.15)
-        assert bounds is not None
         leader = decisions(before)[0]
         fewest = None
         for number in range(1, 10):
@@ -102,7 +99,6 @@ def test_no_removal_of_fewer_accounts_changes_a_tiny_decision(rng: np.random.Gen
         tallies, design = sticky_world(rng, n_users=10, n_contexts=1, n_actions=2, n_plays=4)
         before = learned(tallies, design, 0.15)
         bounds = flip_bounds("paper", tallies, design, before, alpha=0.15)
-        assert bounds is not None
         leader = decisions(before)[0]
         for number in range(1, round(bounds.lower[0] * 10)):
             for gone in combinations(range(10), number):
@@ -118,7 +114,6 @@ def test_with_nobody_suspected_one_account_is_enough(rng: np.random.Generator) -
     tallies, design = sticky_world(rng, n_users=400, n_contexts=2, n_actions=2, n_plays=10)
     before = learned(tallies, design, 0.0)
     bounds = flip_bounds("paper", tallies, design, before, alpha=0.0)
-    assert bounds is not None
     assert bounds.upper.tolist() == [1 / 400, 1 / 400]
 
 
@@ -136,7 +131,6 @@ def test_more_suspicion_withstands_more_accounts_when_the_lead_is_large(
     lower = []
     for alpha in (0.0, 0.05, 0.1, 0.2, 0.3):
         bounds = flip_bounds("paper", tallies, design, learned(tallies, design, alpha), alpha=alpha)
-        assert bounds is not None
         # A group of 250 is trimmed by at least alpha·250 at each end.
         assert bounds.lower[0] * 500 >= alpha * 250
         lower.append(bounds.lower[0])
@@ -153,7 +147,6 @@ def test_an_action_seen_by_few_is_lost_when_they_stay_away(rng: np.random.Genera
     design = sticky_design(tallies)
     before = learned(tallies, design, 0.1)
     bounds = flip_bounds("paper", tallies, design, before, alpha=0.1)
-    assert bounds is not None
     assert round(bounds.lower[1] * 100) == 1  # both trimmed means are zero: a tie
     assert np.isnan(bounds.upper[1])  # whether the context itself survives must be tried
     assert bounds.certificates[1] == Certificate.CONTEXT_STEP
@@ -163,32 +156,12 @@ def test_an_action_seen_by_few_is_lost_when_they_stay_away(rng: np.random.Genera
     assert decisions(learned(fewer, design, 0.1))[1] != 0
 
 
-def test_rare_contexts_get_one_account_and_an_attack_that_was_carried_out(
-    rng: np.random.Generator,
-) -> None:
+def test_rare_contexts_get_one_account(rng: np.random.Generator) -> None:
     tallies, design = uniform_world(rng, n_users=300, n_contexts=3, n_actions=2, n_plays=12)
     before = learned(tallies, design, 0.1)
     bounds = flip_bounds("paper", tallies, design, before, alpha=0.1)
-    attacked = flip_bounds("paper", tallies, design, before, alpha=0.1, certify="attack")
-    assert bounds is not None
-    assert attacked is not None
     assert bounds.lower.tolist() == [1 / 300] * 3
     assert np.isnan(bounds.upper).all()
-    assert ((attacked.upper > 1 / 300) & (attacked.upper < 0.5)).all()
-
-
-@pytest.mark.parametrize(("n_contexts", "n_actions"), [(2, 3), (4, 4), (5, 4)])
-def test_attacks_on_trimmed_means_never_get_below_the_certified_share(
-    rng: np.random.Generator, n_contexts: int, n_actions: int
-) -> None:
-    """The last world must rank its contexts, and there an attack may do so for the learner."""
-    tallies, design = sticky_world(
-        rng, n_users=400, n_contexts=n_contexts, n_actions=n_actions, n_plays=20
-    )
-    before = learned(tallies, design, 0.1)
-    bounds = flip_bounds("paper", tallies, design, before, alpha=0.1, certify="attack")
-    assert bounds is not None
-    assert not (bounds.upper < bounds.lower).any()
 
 
 @pytest.mark.parametrize("loud", [-5.0, 5.0, LOUD])
@@ -199,7 +172,6 @@ def test_loud_accounts_below_the_certified_share_change_no_decision(
     tallies, design = sticky_world(rng, n_users=900, n_contexts=3, n_actions=3, n_plays=20)
     before = learned(tallies, design, 0.2)
     bounds = flip_bounds("paper", tallies, design, before, alpha=0.2)
-    assert bounds is not None
     owners = np.repeat(np.arange(900), np.diff(tallies.indptr))
     for context, leader in enumerate(decisions(before)):
         n_loud = round(bounds.lower[context] * 900) - 1
@@ -214,19 +186,3 @@ def test_loud_accounts_below_the_certified_share_change_no_decision(
             np.where(is_loud, loud**2 * tallies.counts, tallies.squares),
         )
         assert decisions(learned(attacked, design, 0.2))[context] == leader
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_attacks_fill_in_the_upper_bounds_of_a_uniform_log(
-    method: str, rng: np.random.Generator
-) -> None:
-    users = np.repeat(np.arange(150), 8)
-    actions = rng.integers(2, size=users.size)
-    rewards = (rng.random(users.size) < np.where(actions == 1, 0.8, 0.2)).astype(float)
-    log = Events.of(users, ["home"] * users.size, actions, rewards)
-    choices: tuple[tuple[Certify, bool], ...] = (("bounds", False), ("attack", True))
-    for certify, is_found in choices:
-        learner = RobustMCB(0.1, method=method, certify=certify).fit(log)
-        assert learner.flip_bounds_ is not None
-        assert np.isfinite(learner.flip_bounds_.upper).tolist() == [is_found]
-    assert RobustMCB(0.1, method=method, certify="none").fit(log).policy_.flip_fraction is None

@@ -25,13 +25,13 @@ def world(rng: np.random.Generator, *, is_sticky: bool = True) -> Tallies:
     """
     users = np.repeat(np.arange(N_USERS - 3), 1 + 5 * (np.arange(N_USERS - 3) % 4))
     contexts = rng.choice(N_CONTEXTS, p=[0.55, 0.4, 0.05], size=users.size)
-    assigned = rng.choice(N_ACTIONS, p=[0.5, 0.4, 0.1], size=(N_USERS, N_CONTEXTS))
+    assigned = rng.integers(N_ACTIONS, size=(N_USERS, N_CONTEXTS))
     actions = assigned[users, contexts]
     if not is_sticky:
         actions = rng.choice(N_ACTIONS, p=[0.6, 0.3, 0.1], size=users.size)
-    actions[(contexts == 2) & (actions == 2)] = 1
     rewards = rng.choice([3.0, 4.0, 5.0], size=users.size)
     events = np.column_stack([users, contexts, actions, rewards])
+    events = events[(contexts != 2) | (actions != 2)]
     return tallied(events, n_users=N_USERS, n_contexts=N_CONTEXTS, n_actions=N_ACTIONS)
 
 
@@ -112,6 +112,33 @@ def test_every_visitor_of_a_cell_counts(rng: np.random.Generator) -> None:
     )
     same(first, second)
     assert first.low[0, 0] < 0.5 < first.high[0, 0]
+
+
+def test_an_uneven_assignment_leaves_room_for_the_colluders_of_the_larger_group(
+    rng: np.random.Generator,
+) -> None:
+    """Nine in ten users get action 0. All colluders visit a context to which few others come.
+
+    As a negative control, groups of an even assignment would hold fewer colluders than come.
+    """
+    n_users, n_bad, rate = 2000, 200, 0.3
+    users = np.flatnonzero((np.arange(n_users) < n_bad) | (rng.random(n_users) < 0.1))
+    events = np.column_stack(
+        [
+            np.concatenate([np.arange(n_users), users]),
+            np.repeat([0, 1], [n_users, len(users)]),
+            (rng.random(n_users + len(users)) > 0.9).astype(int),
+            np.concatenate([np.zeros(n_users), rng.random(len(users)) < rate]),
+        ]
+    )
+    events[n_users : n_users + n_bad, 3] = 1.0
+    tallies = tallied(events, n_users=n_users, n_contexts=2, n_actions=2)
+    design = replace(sticky_design(tallies), rewards=RewardBound(low=0.0, high=1.0))
+    found = guard_intervals(tallies, design, alpha=0.1)
+    assert found.low[1, 0] < rate < found.high[1, 0]
+    lying = (events[n_users : n_users + n_bad, 2] == 0).sum()
+    even = trim_count(int(design.group_sizes[1, 0]), alpha=0.1, failure_probability=0.0125)
+    assert even < lying
 
 
 def test_where_nothing_is_stated_there_is_no_bound(rng: np.random.Generator) -> None:

@@ -1,111 +1,20 @@
-"""Learners that eliminate actions, or play them less, at the end of phases or layer by layer."""
+"""Learners that eliminate actions, or play them less, epoch by epoch or layer by layer."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from math import ceil, log, log2, sqrt
+from math import ceil, log, log2
 
 import numpy as np
-from scipy import special
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
-from unswayed.learners.baselines.tables import (
-    REWARD_SCALE,
-    Baseline,
-    index_of_best,
-    means,
-    medians_of_means,
-)
+from unswayed.learners.baselines.tables import Baseline, index_of_best, means
 from unswayed.learners.interface import Setting
 
 # Ours: a usual level; it enters through a logarithm only.
 FAILURE_PROBABILITY = 0.1
-
-
-class Phases(Baseline):
-    """Plays actions at random in fixed proportions, which change when a context's phase ends.
-
-    Attributes
-    ----------
-    estimates
-        Shape (n_contexts, n_actions); of the last complete phase, NaN before.
-    phases, remaining
-        Shape (n_contexts,); the running phase, from 1, and the arrivals it still has.
-    """
-
-    def __init__(self, setting: Setting, *, n_rows: int) -> None:
-        super().__init__(setting)
-        shape = (setting.n_contexts, setting.n_actions)
-        self.estimates = np.full(shape, np.nan)
-        self.phases = np.ones(setting.n_contexts, dtype=np.int64)
-        self.remaining = np.empty(setting.n_contexts, dtype=np.int64)
-        self._thresholds = np.empty(shape)
-        # A row for all users, or for each.
-        self._sums, self._counts = np.zeros((2, n_rows, *shape))
-
-    @abstractmethod
-    def _end_phase(self, context: int) -> None:
-        """Estimate from the phase's plays and begin the next phase."""
-
-    def _begin_phase(self, context: int, weights: FloatArray, total: float, length: int) -> None:
-        """Plan ``length`` arrivals of which each action gets its weight of the total."""
-        self.remaining[context] = length
-        self._thresholds[context] = np.cumsum(weights) / total
-        self._thresholds[context, -1] = 1.0  # rounding must not leave a gap at the end
-        self._sums[:, context] = 0.0
-        self._counts[:, context] = 0.0
-
-    def _play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        rows = users if len(self._sums) > 1 else np.zeros_like(users)
-        actions = np.empty(users.size, np.int64)
-        start = 0
-        while start < users.size:
-            n, ended = _play_until_a_phase_ends(
-                self.setting.rng,
-                rows[start:],
-                contexts[start:],
-                outcomes[start:],
-                self._thresholds,
-                self._sums,
-                self._counts,
-                self.remaining,
-                actions[start:],
-            )
-            start += n
-            if ended >= 0:
-                self._end_phase(ended)
-                self.phases[ended] += 1
-        return actions
-
-
-@compiled
-def _play_until_a_phase_ends(
-    rng: np.random.Generator,
-    rows: IntArray,
-    contexts: IntArray,
-    outcomes: FloatArray,
-    thresholds: FloatArray,
-    sums: FloatArray,
-    counts: FloatArray,
-    remaining: IntArray,
-    actions: IntArray,
-) -> tuple[int, int]:
-    """Fill in actions; return how many, and whose phase ended, -1 if arrivals ran out."""
-    for t in range(contexts.size):
-        s = contexts[t]
-        u = rng.random()
-        a = 0
-        while u >= thresholds[s, a]:
-            a += 1
-        actions[t] = a
-        sums[rows[t], s, a] += outcomes[t, a]
-        counts[rows[t], s, a] += 1.0
-        remaining[s] -= 1
-        if remaining[s] == 0:
-            return t + 1, s
-    return contexts.size, -1
 
 
 # Gupta, Koren and Talwar's constant in lambda, the one their theorem needs.
@@ -117,7 +26,7 @@ DEFAULT_CONSTANT = 8.0
 LARGEST_GAP = 1e9
 
 
-class PlannedEpochs(Phases):
+class PlannedEpochs(Baseline):
     """Plays actions in planned proportions and plans anew after each epoch, per context.
 
     In an epoch the action with gap g is due n = lambda/g² plays, where
@@ -140,18 +49,26 @@ class PlannedEpochs(Phases):
     ----------
     gaps, planned
         Shape (n_contexts, n_actions); gaps and planned plays of the running epoch.
+    estimates
+        Shape (n_contexts, n_actions); of the last complete epoch, NaN before.
+    epochs, remaining
+        Shape (n_contexts,); the running epoch, from 1, and the arrivals it still has.
     """
 
     def __init__(self, setting: Setting, *, constant: float = DEFAULT_CONSTANT) -> None:
         if not 0.0 < constant < np.inf:
             raise InputError(f"constant is {constant}: it must be positive and finite.")
-        super().__init__(setting, n_rows=1)
-        n_actions = setting.n_actions
-        self.unit_plays = constant * log(8 * n_actions * log2(self.horizon) / FAILURE_PROBABILITY)
-        self.gaps = np.ones((setting.n_contexts, n_actions))
-        self.planned = np.full(self.gaps.shape, self.unit_plays)
+        super().__init__(setting)
+        shape = (setting.n_contexts, setting.n_actions)
+        logarithm = log(8 * setting.n_actions * log2(self.horizon) / FAILURE_PROBABILITY)
+        self.unit_plays = constant * logarithm
+        self.gaps, self.planned = np.ones(shape), np.full(shape, self.unit_plays)
+        self.estimates = np.full(shape, np.nan)
+        self.epochs, self.remaining = np.ones((2, setting.n_contexts), dtype=np.int64)
+        self._thresholds = np.empty(shape)
+        self._sums, self._counts = np.zeros((2, *shape))
         for context in range(setting.n_contexts):
-            self._plan(context, epoch=1)
+            self._begin_epoch(context)
 
     @abstractmethod
     def next_gaps(self, context: int) -> FloatArray:
@@ -159,18 +76,66 @@ class PlannedEpochs(Phases):
 
     def values(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
         """Return the estimates of each context's last complete epoch."""
-        is_first = self.phases[:, None] == 1
-        return np.where(is_first, means(self._sums[0], self._counts[0]), self.estimates)
+        is_first = self.epochs[:, None] == 1
+        return np.where(is_first, means(self._sums, self._counts), self.estimates)
 
-    def _end_phase(self, context: int) -> None:
-        self.estimates[context] = self._sums[0, context] / self.planned[context]
-        self.gaps[context] = np.minimum(self.next_gaps(context), LARGEST_GAP)
-        self.planned[context] = self.unit_plays / self.gaps[context] ** 2
-        self._plan(context, epoch=int(self.phases[context]) + 1)
-
-    def _plan(self, context: int, *, epoch: int) -> None:  # noqa: ARG002 - others have lengths
+    def _begin_epoch(self, context: int) -> None:
         total = float(self.planned[context].sum())
-        self._begin_phase(context, self.planned[context], total, ceil(total))
+        self.remaining[context] = ceil(total)
+        self._thresholds[context] = np.cumsum(self.planned[context]) / total
+        self._thresholds[context, -1] = 1.0  # rounding must not leave a gap at the end
+        self._sums[context] = 0.0
+        self._counts[context] = 0.0
+
+    def _play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
+        actions = np.empty(users.size, np.int64)
+        start = 0
+        while start < users.size:
+            n, ended = _play_until_an_epoch_ends(
+                self.setting.rng,
+                contexts[start:],
+                outcomes[start:],
+                self._thresholds,
+                self._sums,
+                self._counts,
+                self.remaining,
+                actions[start:],
+            )
+            start += n
+            if ended >= 0:
+                self.estimates[ended] = self._sums[ended] / self.planned[ended]
+                self.gaps[ended] = np.minimum(self.next_gaps(ended), LARGEST_GAP)
+                self.planned[ended] = self.unit_plays / self.gaps[ended] ** 2
+                self._begin_epoch(ended)
+                self.epochs[ended] += 1
+        return actions
+
+
+@compiled
+def _play_until_an_epoch_ends(
+    rng: np.random.Generator,
+    contexts: IntArray,
+    outcomes: FloatArray,
+    thresholds: FloatArray,
+    sums: FloatArray,
+    counts: FloatArray,
+    remaining: IntArray,
+    actions: IntArray,
+) -> tuple[int, int]:
+    """Fill in actions; return how many, and whose epoch ended, -1 if arrivals ran out."""
+    for t in range(contexts.size):
+        s = contexts[t]
+        u = rng.random()
+        a = 0
+        while u >= thresholds[s, a]:
+            a += 1
+        actions[t] = a
+        sums[s, a] += outcomes[t, a]
+        counts[s, a] += 1.0
+        remaining[s] -= 1
+        if remaining[s] == 0:
+            return t + 1, s
+    return contexts.size, -1
 
 
 # Theirs: the share of its gap by which an action is held down when the best is sought.
@@ -197,32 +162,8 @@ class Barbar(PlannedEpochs):
         """Return max(2^−m, r* − r)."""
         estimates = self.estimates[context]
         best = np.max(estimates - CAUTION * self.gaps[context])
-        gaps: FloatArray = np.maximum(2.0 ** -float(self.phases[context]), best - estimates)
+        gaps: FloatArray = np.maximum(2.0 ** -float(self.epochs[context]), best - estimates)
         return gaps
-
-
-class BarbatStyle(Barbar):
-    """BARBAR with epochs of fixed length: what is left after lambda/gap² goes to the best action.
-
-    Epoch m lasts K·lambda·4^(m−1) arrivals whatever the estimates say, so that an adversary who
-    inflates gaps cannot shorten epochs; every action but the best of the epoch before is due
-    lambda/gap² plays, and the best one gets the rest.
-
-    Guarantee
-    ---------
-    None claimed. Hu and Chen's (2025) has regret O(C) rather than O(K C) in the total corruption C,
-    which is linear in T when a fixed share of the users lies.
-
-    Deviations: "-style", because lambda is BARBAR's and does not change from epoch to epoch; see
-    :class:`PlannedEpochs` for the default constant.
-    """
-
-    def _plan(self, context: int, *, epoch: int) -> None:
-        length = self.planned.shape[1] * self.unit_plays * 4.0 ** (epoch - 1)
-        if epoch > 1:
-            best = int(np.argmax(self.estimates[context]))
-            self.planned[context, best] += length - self.planned[context].sum()
-        self._begin_phase(context, self.planned[context], length, ceil(length))
 
 
 class LiuStyle(PlannedEpochs):
@@ -253,73 +194,11 @@ class LiuStyle(PlannedEpochs):
     def next_gaps(self, context: int) -> FloatArray:
         """Sort the actions into active, with gap 2^−m, and bad, with gap r* − r."""
         estimates = self.estimates[context]
-        resolution = 2.0 ** -float(self.phases[context])
+        resolution = 2.0 ** -float(self.epochs[context])
         shortfall = np.max(estimates[self.is_active[context]]) - estimates
         self.is_active[context] = shortfall <= resolution
         gaps: FloatArray = np.where(self.is_active[context], resolution, shortfall)
         return gaps
-
-
-#: Ours: plays of an active action in the first phase; each later phase has four times as many.
-FIRST_PLAYS = 64
-
-
-class PhasedElimination(Phases):
-    """Active actions are played evenly; after each phase the median over users decides who stays.
-
-    An action's estimate is the median of the users' own means in the phase. With k plays a user
-    and n users it is off by at most gamma = (scale/√k)·(z((1/2)/(1−alpha)) + 1.25 √(2 log(2 S A
-    m²/delta)/n)): what a share alpha can move a median, and chance. Actions more than 2 gamma below
-    the best are eliminated for ever.
-
-    Guarantee
-    ---------
-    None claimed. Mitra, Adibi, Pappas and Hassani (2022) prove regret O~((alpha + 1/√M) √(d T)) for
-    each good agent of M in linear bandits.
-
-    Deviations: "-style": theirs plays a G-optimal design over features, ours has none; gamma is the
-    exact bias of a median of normal means rather than their constant, in favour of the baseline.
-
-    Attributes
-    ----------
-    is_active
-        Shape (n_contexts, n_actions).
-    """
-
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting, n_rows=setting.n_users)
-        self.is_active: BoolArray = np.ones(self.estimates.shape, dtype=np.bool_)
-        for context in range(setting.n_contexts):
-            self._plan(context, FIRST_PLAYS)
-
-    def values(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
-        """Return the active estimates of each context, of the running phase in the first."""
-        running = medians_of_means(self._sums, self._counts)
-        known = np.where(self.phases[:, None] == 1, running, self.estimates)
-        return np.where(self.is_active, known, -np.inf)
-
-    def _end_phase(self, context: int) -> None:
-        active = np.flatnonzero(self.is_active[context])
-        one = slice(context, context + 1)
-        estimates = medians_of_means(self._sums[:, one], self._counts[:, one])[0, active]
-        self.estimates[context, active] = estimates
-        counts = self._counts[:, context][:, active]
-        n_users = max(1, int((counts > 0).sum(axis=0).min()))
-        plays, phase = float(counts[counts > 0].mean()), int(self.phases[context])
-        reach = 2.0 * self._gamma(n_users, plays, phase)
-        self.is_active[context, active] = ~(estimates < np.nanmax(estimates) - reach)
-        self._plan(context, FIRST_PLAYS * 4.0**phase)
-
-    def _plan(self, context: int, plays: float) -> None:
-        weights = self.is_active[context].astype(np.float64)
-        n_active = float(weights.sum())
-        self._begin_phase(context, weights, n_active, ceil(plays * n_active))
-
-    def _gamma(self, n_users: int, plays: float, phase: int) -> float:
-        cells = self.is_active.size
-        chance = 1.25 * sqrt(2 * log(2 * cells * phase**2 / FAILURE_PROBABILITY) / n_users)
-        bias = float(special.ndtri(0.5 / (1.0 - self.setting.alpha)))
-        return REWARD_SCALE / sqrt(plays) * (bias + chance)
 
 
 class ActiveArmElimination(Baseline):

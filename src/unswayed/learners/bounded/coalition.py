@@ -89,8 +89,6 @@ class Coalition:
         Shape (n_actions,) and a number; tilts of colluders on each action, and on all.
     n_free
         Free numbers among the tilts.
-    most
-        Largest share of the accounts that it may have.
     """
 
     members: FloatArray
@@ -103,7 +101,6 @@ class Coalition:
     action_tilts: FloatArray
     level: float
     n_free: int
-    most: float
 
 
 class Search:
@@ -117,11 +114,10 @@ class Search:
         n_actions: int,
         *,
         expected: float,
-        most: float,
         rng: np.random.Generator,
     ) -> None:
         self.accounts, self.law, self.weights = accounts, law, weights
-        self.n_cells, self.n_actions, self.most = len(law.means), n_actions, most
+        self.n_cells, self.n_actions = len(law.means), n_actions
         self.by_action = np.arange(self.n_cells) % n_actions
         self.rng, self.expected = rng, expected
         self.plays, self.scores = accounts.sums(weights, self.n_cells)
@@ -157,6 +153,8 @@ class Search:
         for fit in distinct:
             self._finish(fit, finals)
         finals.sort(key=lambda fit: -fit.gain)
+        if finals:
+            self._finish(self._mirrored(finals[0]), finals)
         if len(finals) > 1:
             self._finish(self._crossed(*finals[:2]), finals)
         return sorted((fit for fit in finals if fit.gain > least), key=lambda fit: -fit.gain)
@@ -178,11 +176,21 @@ class Search:
         others = np.where(is_one, one.honest_tilts, other.honest_tilts)
         return self._e_step(replace(one, tilts=tilts, honest_tilts=others))
 
+    def _mirrored(self, fit: Coalition) -> Coalition:
+        """Return a candidate with exchanged roles.
+
+        Where liars sink an action, those who like it are a group, too, and may be found first.
+        """
+        prior = self._prior(1.0 - fit.members)
+        return self._e_step(
+            replace(fit, tilts=fit.honest_tilts, honest_tilts=fit.tilts, prior=prior)
+        )
+
     def _refitted(self, fit: Coalition) -> Coalition:
         """Fit honest accounts anew without the members: tastes may have absorbed the coalition."""
         rest = self.weights * (1.0 - fit.members)
         honest = refit(self.accounts, self.law, rest, self.plain, self.best)
-        return replace(fit, honest=honest, most=self.most)
+        return replace(fit, honest=honest)
 
     def _aimed(self, fit: Coalition) -> Coalition:
         """Count only the evidence that the group differs in more than its level.
@@ -228,21 +236,20 @@ class Search:
                 # Without the members: levels may have absorbed the coalition.
                 shares=class_shares(self.weights * (1.0 - members) * honest.classes),
             ),
-            self._prior(members, self.expected),
+            self._prior(members),
             np.zeros(self.n_actions),
             0.0,
             0,
-            self.expected,
         )
 
-    def _prior(self, members: FloatArray, most: float) -> FloatArray:
+    def _prior(self, members: FloatArray) -> FloatArray:
         q = self.weights * members
         share = q.sum() / self.weights.sum()
         prior = (
             np.bincount(self.accounts.activity, q, len(self.in_class)) + ACTIVITY_ACCOUNTS * share
         ) / (self.in_class + ACTIVITY_ACCOUNTS)
         share = float(prior @ self.in_class / self.weights.sum())
-        clipped = np.clip(prior * min(1.0, most / max(share, 1e-9)), 1e-6, 0.9)
+        clipped = np.clip(prior * min(1.0, self.expected / max(share, 1e-9)), 1e-6, 0.9)
         return np.asarray(clipped, np.float64)
 
     def _em(self, fit: Coalition, steps: int, *, turn: bool = False) -> Coalition:
@@ -289,7 +296,7 @@ class Search:
             tilts=tilts,
             honest_tilts=others,
             aim=gap - own_level,
-            prior=self._prior(fit.members, fit.most),
+            prior=self._prior(fit.members),
             action_tilts=of_action,
             level=float(level[0]),
             n_free=1 + int((z > 1.0).sum() + (z_action > 1.0).sum()),
@@ -315,8 +322,8 @@ class Search:
         # No account adds more than a few nats: a coalition takes more than one or two.
         total = float(w @ np.minimum(mixed - self.best.log_likelihoods, MOST_NATS))
         members = special.expit(odds)
-        if w @ members > fit.most * w.sum():
-            members = special.expit(odds + _offset(odds, w, fit.most * float(w.sum())))
+        if w @ members > self.expected * w.sum():
+            members = special.expit(odds + _offset(odds, w, self.expected * float(w.sum())))
         parts = w * (1.0 - members) * np.exp(joint - as_honest)
         return replace(
             fit,

@@ -24,6 +24,9 @@ from unswayed.tallies import entry_users
 LAW_PLAYS = 10.0
 """A cell's law is shrunk towards the log's by this many plays."""
 
+MOST_INFLUENCE = 3.0
+"""No account counts more than this many times the average account, in a cell and in all."""
+
 LEAST_CORRELATION = 0.05
 """Plays of one account in one cell are worth at most 20: no account repeats itself for nothing."""
 
@@ -178,14 +181,15 @@ def intraclass_correlation(rows: Responses, law: Law, trimmed: float) -> float:
     voters = voters[np.argsort(ratio, kind="stable")]
     n_out = int(trimmed * len(voters))
     voters = voters[n_out : len(voters) - n_out]
-    count = float(repeats[voters].sum())
-    if count < FEWEST_REPEATS:
+    if repeats[voters].sum() < FEWEST_REPEATS:
         return ONE_CELL_CORRELATION
-    noise = float(within[voters].sum()) / count
+    # Nobody votes with more than a few times the plays of the others.
+    votes = np.minimum(1.0, MOST_INFLUENCE * np.median(plays[voters]) / plays[voters])
+    noise = float(votes @ within[voters] / (votes @ repeats[voters]))
     excess = between[voters] - (n_cells[voters] - 1.0) * noise
-    own = max(float(excess.sum() / max(float(room[voters].sum()), 1e-9)), 0.0)
-    found = own / max(own + noise, 1e-9)
-    return max(found, LEAST_CORRELATION)
+    own = max(float(votes @ excess / max(float(votes @ room[voters]), 1e-9)), 0.0)
+    # Scores have variance 1; where rewards are rare, the accounts that are left may have none.
+    return max(own / max(own + noise, 1.0), LEAST_CORRELATION)
 
 
 class Accounts(NamedTuple):

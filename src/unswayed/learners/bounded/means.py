@@ -1,12 +1,13 @@
 """Mean rewards of cells in which the influence of every account is bounded, and their shrinkage.
 
-An account's effective plays (``rewards.weighed``) are capped in every cell at the number that a
-share alpha of the cell's visitors reach. So k accounts carry at most the share k/⌈alpha·n⌉ of a
-cell with n visitors.
+An account's n plays of a cell are worth fewer, since they are correlated. No account counts more
+than three times as much as the average account, in a cell and in all: k accounts carry at most the
+share 3k/n of a cell with n visitors.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +15,12 @@ import numpy as np
 from unswayed.arrays import CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.engine import Blocked
+from unswayed.learners.bounded.honest import MOST_INFLUENCE
 from unswayed.learners.bounded.rewards import Responses
+from unswayed.tallies import entry_users
 
 PER_OCTAVE, OCTAVES_BELOW, BINS = 4, 20, 112
-"""Effective plays are counted in 112 bins, four an octave, to find caps; a cap is the
-lower edge of its bin."""
+"""Effective plays are counted in 112 bins, four an octave, at their lower edges, to find caps."""
 
 CONTEXT_PLAYS = 100.0
 """The variance of rewards in a context is shrunk towards the log's by this many plays."""
@@ -53,17 +55,31 @@ class CellMeans(NamedTuple):
     deviations: FloatArray
 
 
-def find_caps(blocks: Blocked[Responses], n_cells: int, *, alpha: float) -> FloatArray:
-    """Return the effective plays that a share ``alpha`` of each cell's visitors reach.
+def find_caps(blocks: Blocked[Responses], n_cells: int) -> FloatArray:
+    """Return the cap on an account's effective plays in each cell; shape (n_cells,)."""
+    edges = 2.0 ** (np.arange(BINS) / PER_OCTAVE - OCTAVES_BELOW)
+    return largest_masses(edges, blocks.add_blocks(_mass_histogram, n_cells))
 
-    Shape (n_cells,); rounded down to the edge of a bin.
+
+def largest_masses(values: FloatArray, counts: IntArray) -> FloatArray:
+    """Return the c for which c = ``MOST_INFLUENCE``·mean(min(value, c)), in each row of counts.
+
+    Parameters
+    ----------
+    values
+        Shape (n_values,), ascending.
+    counts
+        Shape (n_rows, n_values); how often each value occurs.
+
+    >>> largest_masses(np.array([1.0, 2.0, 1000.0]), np.array([[4, 5, 1]])).round(2)
+    array([6.])
     """
-    histogram = blocks.add_blocks(_mass_histogram, n_cells)
-    n_top = np.maximum(np.ceil(alpha * histogram.sum(axis=1, keepdims=True)), 1.0)
-    reached = np.cumsum(histogram[:, ::-1], axis=1)[:, ::-1] >= n_top
-    top = np.where(reached.any(axis=1), BINS - 1 - reached[:, ::-1].argmax(axis=1), 0)
-    caps: FloatArray = 2.0 ** (top / PER_OCTAVE - OCTAVES_BELOW)
-    return caps
+    n_above = counts.sum(axis=1, keepdims=True) - np.cumsum(counts, axis=1)
+    below = np.cumsum(counts * values, axis=1)
+    room = counts.sum(axis=1, keepdims=True) - MOST_INFLUENCE * n_above
+    found = np.where(room > 0.0, MOST_INFLUENCE * below / np.maximum(room, 1e-300), np.inf)
+    first = (found <= np.append(values[1:], np.inf)).argmax(axis=1)
+    return np.asarray(found[np.arange(len(found)), first])
 
 
 def _mass_histogram(rows: Responses, n_cells: int) -> IntArray:
@@ -77,6 +93,35 @@ def _histogram(cells: CellArray, masses: FloatArray, n_cells: int) -> IntArray:
         place = int(PER_OCTAVE * (np.log2(masses[p]) + OCTAVES_BELOW) + 1e-9)
         found[cells[p], min(max(place, 0), BINS - 1)] += 1
     return found
+
+
+class Worth(NamedTuple):
+    """What plays are worth: the intraclass correlation, and the most that an account has in all."""
+
+    correlation: float
+    most: float
+
+
+def weighed(rows: Responses, worth: Worth) -> Responses:
+    """Return the rows with effective plays.
+
+    An account's n plays of a cell are worth n/(1 + (n − 1)·rho); an account that has more than
+    ``most`` of them in all is scaled down to that.
+    """
+    masses = rows.plays / (1.0 + (rows.plays - 1.0) * worth.correlation)
+    users = entry_users(rows.indptr)
+    total = np.bincount(users, masses, rows.n_users)
+    if np.isfinite(worth.most):
+        masses *= (worth.most / np.maximum(total, worth.most))[users]
+    return replace(rows, masses=masses)
+
+
+def most_plays(rows: Responses, correlation: float) -> float:
+    """Return the cap on an account's total effective plays."""
+    masses = weighed(rows, Worth(correlation, np.inf)).masses
+    total = np.asarray(np.bincount(entry_users(rows.indptr), masses, rows.n_users), np.float64)
+    total = np.sort(total[total > 0.0])
+    return float(largest_masses(total, np.ones((1, len(total)), np.int64))[0])
 
 
 def cell_means(

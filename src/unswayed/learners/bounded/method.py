@@ -32,16 +32,22 @@ from unswayed.learners.bounded.coalition import (
     members_of,
 )
 from unswayed.learners.bounded.honest import Accounts, Law, intraclass_correlation
-from unswayed.learners.bounded.means import CellMeans, cell_means, find_caps, shrunken
+from unswayed.learners.bounded.means import (
+    CellMeans,
+    Worth,
+    cell_means,
+    find_caps,
+    most_plays,
+    shrunken,
+    weighed,
+)
 from unswayed.learners.bounded.rewards import (
     Reading,
     Responses,
-    Worth,
     category_counts,
-    most_plays,
     read,
     read_rewards,
-    weighed,
+    sampled_codes,
 )
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
@@ -71,15 +77,14 @@ OPPOSITE = -0.5
 SUSPECTED = 0.35
 """Part of that evidence from which a group is suspected."""
 
-NEARLY = 0.75
-"""Part of the largest evidence from which a smaller group is preferred."""
+NEARLY = 2 / 3
+"""Part of a group's evidence from which a smaller group within it is preferred."""
 
 LOUD = 2.0
-"""Nats for each member from which a group is flagged whether or not a decision depends on it, and
-even if it is larger than expected."""
+"""Nats for each member from which a group is flagged whether or not a decision depends on it."""
 
-MASS_MARGIN, MORE, LARGEST_MASS = 2.0, 0.02, 0.49
-"""Twice the stated share and 2 % more are expected to collude; never as many as a half."""
+MORE, LARGEST_SHARE = 0.1, 0.49
+"""The share of the accounts that may collude is the stated one and a tenth, and below one half."""
 
 TRIMMED = 1.25
 """Times the stated share: accounts at either end that do not vote on the correlation."""
@@ -205,8 +210,8 @@ def learn_bounded(
 
     Notes
     -----
-    Guarantee: before anybody is flagged, k accounts carry at most the share k/⌈α·n⌉ of the weight
-    of a cell with n visitors, whatever they do, so with the same caps they move its mean by at most
+    Guarantee: before anybody is flagged, k accounts carry at most the share 3k/n of the weight of a
+    cell with n visitors, whatever they do, so with the same caps they move its mean by at most
     that share of the range of believed rewards. An action that the intervals of ``learn_paper``
     rule out is never chosen. Proofs in docs/guarantee.md.
 
@@ -324,7 +329,7 @@ def find_coalitions(
     """Find coalitions, one after the other, and the bounded means without those that are clear."""
     rng = generator(seed, "bounded")
     reading = read_rewards(tallies, rng)
-    chosen = _sampled_users(tallies, rng)
+    chosen = sampled_codes(tallies, rng, SEARCH_ENTRIES)
     reviewed = reviewed or Reviewed.nobody(tallies.n_users)
     searched, weights = np.ones(tallies.n_users), np.where(reviewed.is_fake, 0.0, 1.0)
     groups: list[Group] = []
@@ -345,14 +350,14 @@ def find_coalitions(
         if view is None:
             sample = _rows_of(blocks, chosen)
             rho = intraclass_correlation(sample, law, TRIMMED * alpha)
-            worth = Worth(rho, most_plays(sample, rho, alpha))
+            worth = Worth(rho, most_plays(sample, rho))
             blocks = blocks.transformed(weighed, worth)
-            caps = find_caps(blocks, tallies.n_cells, alpha=alpha)
+            caps = find_caps(blocks, tallies.n_cells)
             view = _View(blocks, caps, worth.correlation, shape)
         cells = view.means(weights)
         means, parts = shrunken(cells.means, cells)
         removed = float(1.0 - searched.mean())
-        expected = min(LARGEST_MASS, MASS_MARGIN * alpha + MORE) - removed
+        expected = min(alpha + MORE, LARGEST_SHARE) - removed
         if alpha == 0.0 or len(groups) == MOST_ROUNDS or expected <= 0.0:
             break
         search = Search(
@@ -361,13 +366,12 @@ def find_coalitions(
             searched[chosen],
             tallies.n_actions,
             expected=expected,
-            most=LARGEST_MASS - removed,
             rng=rng,
         )
         clear = CLEAR * np.sqrt(min(1.0, len(search.accounts.cells) / ENTRIES))
         judged: list[tuple[Group, Coalition]] = []
         for coalition in search.candidates(reviewed.is_fake[chosen], SUSPECTED * clear):
-            members = members_of(blocks, coalition, law, searched, LARGEST_MASS)
+            members = members_of(blocks, coalition, law, searched, expected)
             verdict = reviewed.verdict(members)
             if verdict == "honest":
                 continue
@@ -377,21 +381,17 @@ def find_coalitions(
             story, _ = shrunken(without, cells, parts)
             is_stake = bool((_leads(story, means) < HALVED * _leads(means, means)).any())
             is_loud = coalition.gain >= LOUD * float(coalition.members.sum())
-            is_expected = float(members @ searched) <= expected * tallies.n_users
-            is_clear = coalition.gain >= clear and (is_loud or (is_stake and is_expected))
+            is_clear = coalition.gain >= clear and (is_loud or is_stake)
             is_flagged = is_clear or verdict == "fake"
             judged.append((Group(members, is_flagged, coalition.gain, means - story), coalition))
-        judged = [one for one in judged if not _is_mirror(one[0], judged)]
+        judged = [one for one in judged if not _is_better_explained(one[0], judged)]
         flagged = [(group, fit) for group, fit in judged if group.is_flagged]
         if not flagged:
             groups += [group for group, _ in judged]
             coalitions += [(law, fit) for _, fit in judged]
             stories = [(group.evidence / clear, means - group.shift) for group, _ in judged]
             break
-        # Of groups with nearly the same evidence the smallest accuses the fewest.
-        most = max(group.evidence for group, _ in flagged)
-        nearly = [one for one in flagged if one[0].evidence >= NEARLY * most]
-        group, fit = min(nearly, key=lambda one: float(one[0].members.sum()))
+        group, fit = max(flagged, key=lambda one: one[0].evidence)
         groups.append(group)
         coalitions.append((law, fit))
         weights = weights * (1.0 - group.members)
@@ -402,12 +402,25 @@ def find_coalitions(
     return Findings(weights, groups, cells, means, stories, model, bounded)
 
 
-def _is_mirror(group: Group, judged: list[tuple[Group, Coalition]]) -> bool:
-    """Return whether the opposite group explains the log better."""
-    return any(
-        other.evidence > group.evidence and correlation(other.members, group.members) < OPPOSITE
-        for other, _ in judged
-    )
+def _is_better_explained(group: Group, judged: list[tuple[Group, Coalition]]) -> bool:
+    """Return whether the opposite group has more evidence, or a part of the group nearly as much.
+
+    Those who are added to such a part are honest accounts that differ a little.
+    """
+    size = float(group.members.sum())
+    for other, _ in judged:
+        if other.evidence > group.evidence and correlation(other.members, group.members) < OPPOSITE:
+            return True
+        common = float(np.minimum(other.members, group.members).sum())
+        its_size = float(other.members.sum())
+        if (
+            its_size < size
+            and common > 0.5 * its_size
+            and other.evidence >= NEARLY * group.evidence
+            and other.is_flagged >= group.is_flagged
+        ):
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -455,12 +468,3 @@ def _rows_of(blocks: Blocked[Responses], users: IntArray) -> Responses:
         Responses.of_users, pieces=cut_codes(users, blocks.sizes)
     )
     return joined(parts)
-
-
-def _sampled_users(tallies: UserTallies, rng: np.random.Generator) -> IntArray:
-    """Return the codes of random users with about ``SEARCH_ENTRIES`` entries."""
-    n_users, n_entries = tallies.n_users, int(tallies.cell_users().sum())
-    if n_entries <= SEARCH_ENTRIES:
-        return np.arange(n_users)
-    size = min(max(200, int(n_users * SEARCH_ENTRIES / n_entries)), n_users)
-    return np.sort(rng.choice(n_users, size=size, replace=False))

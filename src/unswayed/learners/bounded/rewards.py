@@ -8,7 +8,7 @@ Clicks, stars, baskets, dwell times, counts, costs and refunds then have one lik
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -24,6 +24,9 @@ CategoryArray = npt.NDArray[np.int8]
 
 SAMPLE_ENTRIES = 200_000
 """Categories are found on users with about this many entries."""
+
+FEWEST_SAMPLED = 200
+"""A sample has this many users at least."""
 
 OWN_ENTRIES = 200
 """A context with fewer sampled entries uses the categories of all contexts."""
@@ -48,9 +51,6 @@ TAIL_QUANTILES, TAIL_EDGE = (0.4, 0.7), 2.5
 """Rewards are clipped where a log-normal tail through these quantiles of accounts' farthest rewards
 reaches at ``TAIL_EDGE`` deviations; those beyond are a category of their own.
 Fewer than .3 of the accounts cannot move the quantiles beyond those of honest accounts."""
-
-BUSY = 3.0
-"""An account counts in all up to this many times the plays that a share alpha of them reach."""
 
 EXACT = 0.2
 """Share of the entries that must have equal rewards for these to tell which values there are."""
@@ -92,17 +92,22 @@ class Reading(NamedTuple):
         return int(self.edges.shape[1]) + 1
 
 
+def sampled_codes(tallies: UserTallies, rng: np.random.Generator, n_entries: int) -> IntArray:
+    """Return the codes of random users with about so many entries, ascending."""
+    n_users, total = tallies.n_users, int(tallies.cell_users().sum())
+    if total <= n_entries:
+        return np.arange(n_users)
+    size = min(max(FEWEST_SAMPLED, int(n_users * n_entries / total)), n_users)
+    return np.sort(rng.choice(n_users, size=size, replace=False))
+
+
 def sampled_users(
     tallies: UserTallies, rng: np.random.Generator, n_entries: int
 ) -> tuple[Tallies, IntArray]:
     """Return the plays of random users with about so many entries, and the users' codes."""
-    total = int(tallies.cell_users().sum())
-    chosen = np.arange(tallies.n_users)
-    if total > n_entries:
-        size = max(1, int(tallies.n_users * n_entries / total))
-        chosen = np.sort(rng.choice(tallies.n_users, size=size, replace=False))
-    parts = tallies.blocks.map_blocks(_plays_of, pieces=cut_codes(chosen, tallies.blocks.sizes))
-    return joined(parts), chosen
+    chosen = sampled_codes(tallies, rng, n_entries)
+    pieces = cut_codes(chosen, tallies.blocks.sizes)
+    return joined(tallies.blocks.map_blocks(_plays_of, pieces=pieces)), chosen
 
 
 def _plays_of(tallies: Tallies, chosen: IntArray) -> Tallies:
@@ -424,31 +429,3 @@ def category_counts(
         place = rows.cells.astype(np.int64) * shape[1] + category
         counts += np.bincount(place, worth * n, len(counts))
     return counts.reshape(shape)
-
-
-class Worth(NamedTuple):
-    """What plays are worth: the intraclass correlation, and the most that an account has in all."""
-
-    correlation: float
-    most: float
-
-
-def weighed(rows: Responses, worth: Worth) -> Responses:
-    """Return the rows with effective plays.
-
-    An account's n plays of a cell are worth n/(1 + (n − 1)·rho); an account that has more than
-    ``most`` of them in all is scaled down to that.
-    """
-    masses = rows.plays / (1.0 + (rows.plays - 1.0) * worth.correlation)
-    users = entry_users(rows.indptr)
-    total = np.bincount(users, masses, rows.n_users)
-    if np.isfinite(worth.most):
-        masses *= (worth.most / np.maximum(total, worth.most))[users]
-    return replace(rows, masses=masses)
-
-
-def most_plays(rows: Responses, correlation: float, alpha: float) -> float:
-    """Return ``BUSY`` times the effective plays that a share ``alpha`` of the accounts reach."""
-    masses = weighed(rows, Worth(correlation, np.inf)).masses
-    total = np.bincount(entry_users(rows.indptr), masses, rows.n_users)
-    return BUSY * max(float(np.quantile(total[total > 0.0], 1.0 - alpha)), 1.0)

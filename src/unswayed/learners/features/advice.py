@@ -14,9 +14,11 @@ from unswayed.events.attributes import AttributeColumn
 from unswayed.learners.features.encoding import Rows
 from unswayed.policy.partition import Feature, LinearAdvice, design_rows, first_columns
 
-#: Ours: prior precisions of standardised effects, in plays: shared ones, and those of an action.
+#: Ours: prior precisions in plays: of shared effects, of an action's mean, and of its effects, of
+#: which the one with the smallest error on held-out users is taken.
 SHARED_PENALTY = 1.0
-ACTION_PENALTY = 6.0
+BASE_PENALTY = 6.0
+PENALTIES = (6.0, 24.0, 96.0, 384.0, 1536.0, 6144.0)
 
 #: Ours: columns of the model, at most; beyond, there is no advice.
 MOST_COLUMNS = 1_500
@@ -56,26 +58,28 @@ class _Moments:
     grams: FloatArray
     products: FloatArray
 
-    def coefficients(self, variance: float) -> FloatArray:
-        """Return the effects of each action beyond the shared ones; shape (n_actions, n_columns).
+    def __sub__(self, other: _Moments) -> _Moments:
+        return _Moments(self.grams - other.grams, self.products - other.products)
 
-        Minimises Σ w (r − x'b₀ − x'b_a)²/σ² + λ₀|b₀|² + λ Σ|b_a|². Given b₀ each b_a is a ridge
-        fit; put in, b₀ solves one system of the same size.
+    def effects(self, variance: float, penalty: float) -> tuple[FloatArray, FloatArray]:
+        """Return the shared effects b₀ and those of each action beyond, b_a.
+
+        b₀ is a ridge fit of all plays, b_a one of the residuals of an action's plays.
         """
         n_columns = self.products.shape[1]
-        identity = np.eye(n_columns)
-        shared, target = SHARED_PENALTY * variance * identity, np.zeros(n_columns)
-        solved = []
-        for gram, product in zip(self.grams, self.products, strict=True):
-            inverse = np.linalg.solve(
-                gram + ACTION_PENALTY * variance * identity,
-                np.column_stack([gram, product]),
-            )
-            solved.append(inverse)
-            shared = shared + gram - gram @ inverse[:, :-1]
-            target = target + product - gram @ inverse[:, -1]
-        common = np.linalg.solve(shared, target)
-        return np.array([inverse[:, -1] - inverse[:, :-1] @ common for inverse in solved])
+        ridge = SHARED_PENALTY * variance * np.eye(n_columns)
+        shared = np.linalg.solve(self.grams.sum(axis=0) + ridge, self.products.sum(axis=0))
+        ridge = penalty * variance * np.eye(n_columns)
+        ridge[0, 0] = BASE_PENALTY * variance
+        products = self.products - self.grams @ shared
+        effects = np.linalg.solve(self.grams + ridge, products[:, :, None])[:, :, 0]
+        return shared, np.asarray(effects, dtype=np.float64)
+
+    def error(self, shared: FloatArray, effects: FloatArray) -> float:
+        """Return the squared error of other effects on these plays, less a constant."""
+        whole = shared + effects
+        fitted = np.einsum("ai,aij,aj->", whole, self.grams, whole)
+        return float(fitted - 2.0 * (whole * self.products).sum())
 
 
 def cross_fitted_advice(
@@ -113,18 +117,26 @@ def cross_fitted_advice(
             products,
         )
         moments.append(_Moments(grams, products))
-    grams = np.sum([part.grams for part in moments], axis=0)
-    products = np.sum([part.products for part in moments], axis=0)
-    advised = np.zeros(len(rows.actions), np.int64)
+    everything = _Moments(
+        np.sum([part.grams for part in moments], axis=0),
+        np.sum([part.products for part in moments], axis=0),
+    )
+    errors = {
+        penalty: sum(
+            part.error(*(everything - part).effects(variance, penalty)) for part in moments
+        )
+        for penalty in PENALTIES
+    }
+    penalty = min(errors, key=lambda tried: errors[tried])
 
     def model(of: _Moments) -> LinearAdvice:
-        return LinearAdvice(actions, centres, scales, of.coefficients(variance))
+        return LinearAdvice(actions, centres, scales, of.effects(variance, penalty)[1])
 
+    advised = np.zeros(len(rows.actions), np.int64)
     for fold, part in enumerate(moments):
         chosen = of_rows == fold
-        others = model(_Moments(grams - part.grams, products - part.products))
-        advised[chosen] = others.choices(features, _selected(columns, chosen))
-    return model(_Moments(grams, products)), advised
+        advised[chosen] = model(everything - part).choices(features, _selected(columns, chosen))
+    return model(everything), advised
 
 
 def _selected(

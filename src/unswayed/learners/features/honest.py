@@ -54,7 +54,7 @@ def with_partition(policy: Policy, log: PreparedLog, options: LearnOptions) -> t
     source = {**policy.source, "shape": shape.to_json()}
     if shape.shaped_by is not None:
         tallies = log.tallies
-        assert isinstance(tallies, Tallies)  # a cluster refuses features
+        assert isinstance(tallies, Tallies)  # a cluster refuses honest
         share = larger_share(policy.alpha, tallies.n_users)
         others = np.flatnonzero(~shape.shaped_by)
         half = replace(tallies, bounds=()).of_users(others)
@@ -64,7 +64,6 @@ def with_partition(policy: Policy, log: PreparedLog, options: LearnOptions) -> t
             replace(design_of_log(half, options.design), rewards=rewards),
             alpha=share,
             method=options.method,
-            certify="none",
         ).policy
         policy = replace(
             policy,

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.errors import InputError, option
 from unswayed.events import Events, Labels
 from unswayed.events.attributes import AttributeColumn, Categories
-from unswayed.events.hashing import HashArray, user_hashes
+from unswayed.events.hashing import HashArray, bits, row_hashes, user_hashes
 from unswayed.events.known import KnownAccounts
 from unswayed.learners.design import design_of_log
 from unswayed.learners.features.advice import cross_fitted_advice
@@ -25,7 +26,7 @@ from unswayed.learners.features.trees import Grower, Growth, design_effect, with
 from unswayed.learners.methods import method_named
 from unswayed.learners.options import LearnOptions
 from unswayed.learners.unknown_fraction import estimate_fraction
-from unswayed.policy.partition import ADVICE, Feature, Partition, Split
+from unswayed.policy.partition import ADVICE, Feature, Nodes, Partition, Split
 from unswayed.tallies import Tallies, tally_events
 from unswayed.tallies.log_data import digest_of
 
@@ -42,37 +43,29 @@ _SHRUNKEN_BY = 20.0
 #: (the one-standard-error rule of Breiman et al. 1984, here against the constant).
 CAUTION = 1.0
 
-#: Ours: the tree of the screen has this many leaves, at most, and in each this multiple of alpha of
-#: the users, so that a coalition cannot be the majority of a leaf by what it claims.
-_SCREEN_LEAVES = 16
-_SCREEN_USERS = 2.0
-
-#: Ours: an attribute varies within users if at least this share of the events differ from the
-#: user's first.
-_VARIES = 0.3
-_CROSS_BINS = 4
-
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to partition: with or without advice first, and how far to split."""
+    """One way to partition: a tree, or a single split by the advised action.
+
+    ``strictness`` is the multiple of the chi-square bound that splits exceed, ``floor`` the share
+    of the users, in units of alpha, that a leaf needs.
+    """
 
     name: str
-    has_advice: bool
-    strictness: float | None = None
+    strictness: float = 1.0
     floor: float = 1.0
+    is_advised: bool = False
 
 
-#: Ours. ``floor`` is the share of the users, in units of alpha, that a leaf needs.
+#: Ours: what is compared with one leaf for everybody.
 CANDIDATES = (
-    Candidate("one leaf", has_advice=False),
-    Candidate("tree, strict", has_advice=False, strictness=2.0),
-    Candidate("tree", has_advice=False, strictness=1.0),
-    Candidate("tree, small leaves", has_advice=False, strictness=1.0, floor=0.0),
-    Candidate("advice", has_advice=True),
-    Candidate("advice and tree, strict", has_advice=True, strictness=2.0),
-    Candidate("advice and tree", has_advice=True, strictness=1.0),
+    Candidate("tree, strict", strictness=2.0),
+    Candidate("tree"),
+    Candidate("tree, small leaves", floor=0.0),
+    Candidate("advice", floor=0.0, is_advised=True),
 )
+ONE_LEAF = "one leaf"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,8 +76,6 @@ class Shape:
     ----------
     partition
         The partition.
-    leaves
-        Shape (n_events,); the leaf of each event.
     chosen
         Name of the candidate.
     gains
@@ -94,14 +85,9 @@ class Shape:
     """
 
     partition: Partition
-    leaves: IntArray
     chosen: str
     gains: dict[str, tuple[float, float]] = field(default_factory=dict)
     shaped_by: BoolArray | None = None
-
-    def in_leaves(self, events: Events) -> Events:
-        """Return the events with their leaves as contexts."""
-        return replace(events, contexts=self.leaves, context_labels=self.partition.labels)
 
     def to_json(self) -> dict[str, Any]:
         """Return how the partition was chosen, as plain JSON values."""
@@ -110,6 +96,27 @@ class Shape:
             "n_leaves": len(self.partition.labels),
             "gains": {name: list(gain) for name, gain in self.gains.items()},
         }
+
+
+def stored_shape(
+    partition: Mapping[str, Any] | None, folder: Any, options: LearnOptions, *, has_log: bool
+) -> Shape | None:
+    """Return the shape of a folder of tallies, None without features; refuse other features.
+
+    ``has_log`` is whether a log is to be added; otherwise the folder says what the features are.
+    """
+    shape = None if partition is None else Shape(Partition.from_json(partition), "of the tallies")
+    names = () if shape is None else shape.partition.names
+    asked, given = options.columns.features, options.partition
+    if asked != names and (has_log or asked):
+        made_with = f"{option('--features')} {','.join(names)}" if names else "context columns"
+    elif shape is not None and given is not None and given.hash != shape.partition.hash:
+        made_with = "another partition of the features"
+    else:
+        return shape
+    raise InputError(
+        f"the tallies in {folder} were made with {made_with}; use the same, or a new folder."
+    )
 
 
 #: The context of events whose attributes have values that the partition does not know.
@@ -164,6 +171,8 @@ def learn_shape(
         if isinstance(column, Categories):
             return _of_levels(name, column, is_trusted=name in options.trusted)
     hashes = _mixed_hashes(events)
+    order = _fixed_order(events, columns)
+    events, columns = events.rows(order), {name: columns[name][order] for name in columns}
     weights = np.ones(events.n_users)
     if isinstance(options.known, KnownAccounts):
         weights[options.known.of(events.user_labels)[0]] = 0.0
@@ -174,10 +183,13 @@ def learn_shape(
     folds = ((hashes >> np.uint64(20)) % np.uint64(N_FOLDS)).astype(np.int64)
     base = event_weights(events, options.min_propensity)
     on_step("screening")
+    tallies = _tallies(events, weights > 0, options)
     alpha = options.alpha
     if alpha == "auto":
-        alpha = estimate_fraction(_tallies(_in_view(events, None, weights > 0), options)).chosen
-    weights *= _screened(events, columns, base, weights > 0, options, alpha)
+        alpha = estimate_fraction(tallies).chosen
+    if alpha > 0.0:
+        design = design_of_log(tallies, options.design)
+        weights *= method_named(options.method)(tallies, design, alpha=alpha).user_weights
     on_step("shaping")
     features = fitted_features(columns, events, weights, options.trusted)
     rows = _rows(events, encoded(features, columns), base * weights[events.users])
@@ -206,7 +218,7 @@ def learn_shape(
     nodes, chosen, gains = choice.best()
     uses_advice = any(node is not None and node.feature == len(features) for node in nodes)
     partition = Partition(features, nodes, model if uses_advice else None)
-    return Shape(partition, partition.leaves(columns), chosen, gains, shaped_by)
+    return Shape(partition, chosen, gains, shaped_by)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,38 +235,34 @@ class _Choice:
     advice: int | None
     n_usable: int
 
-    def best(self) -> tuple[tuple[Split | None, ...], str, dict[str, tuple[float, float]]]:
+    def best(self) -> tuple[Nodes, str, dict[str, tuple[float, float]]]:
         """Return the nodes of the best candidate, its name, and the gains of all."""
         everybody = np.ones(len(self.rows.actions), np.bool_)
         usable = self.features[: self.n_usable]
         grower = Grower(self.rows, usable, self.user_weights, self.effect)
-        gains: dict[str, tuple[float, float]] = {}
-        trees: dict[str, tuple[Split | None, ...]] = {}
+        trees: dict[str, Nodes] = {ONE_LEAF: (None,)}
+        gains = {ONE_LEAF: (0.0, 0.0)}
         for candidate in CANDIDATES:
-            if candidate.has_advice and self.advice is None:
-                continue
             nodes = self._grown(grower, candidate, everybody, 1.0)
-            if nodes in trees.values():
-                continue
-            trees[candidate.name] = nodes
-            gains[candidate.name] = (0.0, 0.0)
-            if len(nodes) > 1:
+            if nodes not in trees.values():
+                trees[candidate.name] = nodes
                 gains[candidate.name] = self._gain(grower, candidate)
         chosen = max(gains, key=lambda name: gains[name][0] - CAUTION * gains[name][1])
         return trees[chosen], chosen, gains
 
     def _grown(
         self, grower: Grower, candidate: Candidate, selected: BoolArray, share: float
-    ) -> tuple[Split | None, ...]:
-        if candidate.strictness is None and not candidate.has_advice:
-            return (None,)
+    ) -> Nodes:
+        """Grow a tree on some events, or split them by the advice."""
         growth = Growth(
             max_leaves=self.max_leaves,
             min_users=share * max(MIN_USERS, candidate.floor * self.alpha_users),
             trusted_users=share * MIN_USERS,
-            strictness=np.inf if candidate.strictness is None else candidate.strictness,
+            strictness=candidate.strictness,
         )
-        return grower.grow(growth, selected, first=self.advice if candidate.has_advice else None)
+        if not candidate.is_advised:
+            return grower.grow(growth, selected)
+        return (None,) if self.advice is None else grower.by_codes(self.advice, growth, selected)
 
     def _gain(self, grower: Grower, candidate: Candidate) -> tuple[float, float]:
         """Return the cross-fitted gain over the best single action, and its standard error.
@@ -298,7 +306,9 @@ class _Choice:
                 if (weight <= 0).any():
                     continue
                 mean = r_out[leaf, pair] / weight
-                spread = np.maximum(s_out[:, pair].sum(axis=0) / w_out[:, pair].sum(axis=0), 1e-12)
+                of_pair = w_out[:, pair].sum(axis=0)
+                centre = r_out[:, pair].sum(axis=0) / of_pair
+                spread = np.maximum(s_out[:, pair].sum(axis=0) / of_pair - centre**2, 1e-12)
                 gain += of_leaf[leaf] * (mean[0] - mean[1])
                 variance += of_leaf[leaf] ** 2 * float(
                     (spread * q_out[leaf, pair] / weight**2).sum()
@@ -306,9 +316,7 @@ class _Choice:
         return gain / max(total, 1e-9), float(np.sqrt(self.effect * variance)) / max(total, 1e-9)
 
 
-def _leaves(
-    nodes: tuple[Split | None, ...], features: tuple[Feature, ...], rows: Rows
-) -> tuple[IntArray, int]:
+def _leaves(nodes: Nodes, features: tuple[Feature, ...], rows: Rows) -> tuple[IntArray, int]:
     tree = Partition(features, nodes)
     leaves = tree.leaves_of_codes(list(rows.codes.T))
     # Codes that the growing folds lack: with the first leaf, which does no harm to the others.
@@ -327,68 +335,10 @@ def _rows(events: Events, codes: Any, weights: FloatArray) -> Rows:
     )
 
 
-def _screened(
-    events: Events,
-    columns: Mapping[str, AttributeColumn],
-    base: FloatArray,
-    counts: BoolArray,
-    options: LearnOptions,
-    alpha: float,
-) -> FloatArray:
-    """Return a weight per user: the median over views of the log.
-
-    The views are the actions alone, a coarse tree that no coalition can own a leaf of, and a cross
-    of two attributes that vary within users. A single view takes effects of attributes for a
-    coalition; the smallest weight over views does, too.
-    """
-    if alpha == 0.0:
-        return np.ones(events.n_users)
-    users = counts.astype(np.float64)
-    features = fitted_features(columns, events, users)
-    rows = _rows(events, encoded(features, columns), base * users[events.users])
-    grower = Grower(rows, features, users, design_effect(rows))
-    min_users = max(MIN_USERS, _SCREEN_USERS * alpha * users.sum())
-    nodes = grower.grow(
-        Growth(_SCREEN_LEAVES, min_users, trusted_users=min_users), np.ones(len(base), np.bool_)
-    )
-    tree, cross = _leaves(nodes, features, rows)[0], _cross(rows, features)
-    found = []
-    for view in (None, tree, cross):
-        if view is None or view.max() > 0:
-            tallies = _tallies(_in_view(events, view, counts), options)
-            design = design_of_log(tallies, options.design)
-            found.append(method_named(options.method)(tallies, design, alpha=alpha).user_weights)
-            if len(found) == 2 and np.array_equal(found[0], found[1]):
-                break  # the median, whatever the third is
-    return np.asarray(np.median(found, axis=0) if len(found) != 2 else np.min(found, axis=0))
-
-
-def _cross(rows: Rows, features: tuple[Feature, ...]) -> IntArray:
-    """Return a cross of two attributes that vary within users, those with the fewest values."""
-    _, first, places = np.unique(rows.users, return_index=True, return_inverse=True)
-    differs = rows.codes != rows.codes[first[places]]
-    varying = np.flatnonzero(differs.mean(axis=0) > _VARIES)
-    chosen = sorted(varying.tolist(), key=lambda place: features[place].n_codes)[:2]
-    cross = np.zeros(len(rows.users), np.int64)
-    for place in chosen:
-        column = rows.codes[:, place]
-        counts = np.bincount(column)
-        middle = (np.cumsum(counts) - counts / 2) / counts.sum()
-        groups = np.minimum(middle * _CROSS_BINS, _CROSS_BINS - 1).astype(np.int64)
-        cross = cross * _CROSS_BINS + groups[column]
-    return np.unique(cross, return_inverse=True)[1]
-
-
-def _in_view(events: Events, codes: IntArray | None, counts: BoolArray) -> Events:
-    """Return the events of those who count, in other contexts; None for a single one."""
-    if codes is not None:
-        contexts = Labels.numbered(int(codes.max()) + 1)
-        events = replace(events, contexts=codes, context_labels=contexts)
-    return events if counts.all() else events.rows(counts[events.users])
-
-
-def _tallies(events: Events, options: LearnOptions) -> Tallies:
-    return tally_events(events, min_propensity=options.min_propensity).in_blocks().uniform()
+def _tallies(events: Events, counts: BoolArray, options: LearnOptions) -> Tallies:
+    """Return tallies by action of those who count."""
+    counted = events if counts.all() else events.rows(counts[events.users])
+    return tally_events(counted, min_propensity=options.min_propensity).in_blocks().uniform()
 
 
 def _of_levels(name: str, column: Categories, *, is_trusted: bool) -> Shape:
@@ -400,7 +350,24 @@ def _of_levels(name: str, column: Categories, *, is_trusted: bool) -> Shape:
         split = Split(0, tuple((code,) for code in codes), tuple(range(1, len(codes) + 1)))
         nodes = (split, *(None for _ in codes))
     partition = Partition((feature,), nodes)
-    return Shape(partition, partition.leaves({name: column}), "one leaf per level")
+    return Shape(partition, "one leaf per level")
+
+
+def _fixed_order(events: Events, columns: Mapping[str, AttributeColumn]) -> IntArray:
+    """Return the rows by user and a hash of their values.
+
+    So sums are the same to the last bit, however the log was ordered and cut into files.
+    """
+    values = [events.actions.astype(np.uint64), bits(events.rewards)]
+    if events.propensities is not None:
+        values.append(bits(events.propensities))
+    for column in columns.values():
+        if isinstance(column, Categories):
+            values.append(column.codes.astype(np.uint64))
+        else:
+            values.append(bits(column))
+    hashes = row_hashes(np.stack(values), np.zeros(len(events), np.uint64))
+    return np.lexsort((hashes, events.users))
 
 
 def _mixed_hashes(events: Events) -> HashArray:

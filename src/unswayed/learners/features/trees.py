@@ -12,7 +12,7 @@ import numpy.typing as npt
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.learners.features.encoding import Rows, SmallCodes
-from unswayed.policy.partition import MISSING, Feature, Split
+from unswayed.policy.partition import MISSING, Feature, Nodes, Split
 
 #: Ours: events that each side of a split needs.
 MIN_EVENTS = 40
@@ -121,7 +121,7 @@ class Grower:
     design_effect
         By how much repeated plays of a user inflate the variance of means.
 
-    A feature of the rows beyond ``features`` is for the first split only.
+    A feature of the rows beyond ``features`` is for ``by_codes`` only.
     """
 
     def __init__(
@@ -141,31 +141,13 @@ class Grower:
         self._seen = [np.bincount(codes, minlength=self._n_codes) > 0 for codes in rows.codes.T]
         self._cuts_of: dict[bytes, list[_Cuts]] = {}
 
-    def grow(
-        self, growth: Growth, selected: BoolArray, *, first: int | None = None
-    ) -> tuple[Split | None, ...]:
-        """Return the nodes of a tree on the selected events.
-
-        With ``first`` the root splits by all codes of that feature; those with few users share a
-        branch.
-        """
+    def grow(self, growth: Growth, selected: BoolArray) -> Nodes:
+        """Return the nodes of a tree on the selected events."""
         everything = np.flatnonzero(selected & (self._rows.weights > 0))
         nodes: list[Split | None] = [None]
-        waiting: dict[int, tuple[Rowids, _Found | None]] = {}
-        if first is None:
-            waiting[0] = everything, self._best(everything, growth)
-        else:
-            branches = self._branches(first, everything, growth)
-            if len(branches) > 1:
-                codes = tuple(tuple(listed) for listed, _ in branches)
-                nodes[0] = Split(first, codes, tuple(range(1, len(branches) + 1)))
-                for _, rows in branches:
-                    nodes.append(None)
-                    waiting[len(nodes) - 1] = rows, self._best(rows, growth)
-            else:
-                waiting[0] = everything, self._best(everything, growth)
+        waiting = {0: self._best(everything, growth)}
         while len(waiting) < growth.max_leaves:
-            found = {place: best for place, (_, best) in waiting.items() if best is not None}
+            found = {place: best for place, best in waiting.items() if best is not None}
             if not found:
                 break
             place = max(found, key=lambda number: found[number].gain)
@@ -178,34 +160,36 @@ class Grower:
             nodes[place] = Split(best.feature, (left, right), (len(nodes), len(nodes) + 1))
             for rows in (best.left, best.right):
                 nodes.append(None)
-                waiting[len(nodes) - 1] = rows, self._best(rows, growth)
+                waiting[len(nodes) - 1] = self._best(rows, growth)
         return tuple(nodes)
 
-    def _branches(
-        self, feature: int, rows: Rowids, growth: Growth
-    ) -> list[tuple[list[int], Rowids]]:
-        """Return the branches of a split by all codes of a feature."""
+    def by_codes(self, feature: int, growth: Growth, selected: BoolArray) -> Nodes:
+        """Return a split of the selected events by the codes of a feature.
+
+        Codes with few users or events, and the rarest beyond the most leaves, share a branch. Codes
+        that do not occur among these events, and actions that the advice did not name here, join
+        the largest branch: later events may have them.
+        """
+        rows = np.flatnonzero(selected & (self._rows.weights > 0))
         column = self._rows.codes[rows, feature]
-        branches: list[tuple[list[int], Rowids]] = []
-        rest: list[int] = []
-        for code in np.unique(column).tolist():
+        here = np.unique(column).tolist()
+        branches: list[tuple[int, list[int]]] = []
+        for code in here:
             chosen = rows[column == code]
             if len(chosen) >= 5 * MIN_EVENTS and self._n_users(chosen) >= growth.min_users:
-                branches.append(([code], chosen))
-            else:
-                rest.append(code)
+                branches.append((len(chosen), [code]))
+        branches = sorted(branches, reverse=True)[: growth.max_leaves - 1]
+        rest = sorted(set(here).difference(*(listed for _, listed in branches)))
         if rest:
-            branches.append((rest, rows[np.isin(column, rest)]))
-        # Codes that occur in the log, but not among these rows, go with the largest branch; and so
-        # do actions that the advice has not named here: the model of all users may.
+            branches.append((int(np.isin(column, rest).sum()), rest))
+        if len(branches) < 2:
+            return (None,)
         others = set(np.flatnonzero(self._seen[feature]).tolist())
         if feature >= len(self._features):
             others |= set(range(2, 2 + self._rows.n_actions))
-        others -= set(np.unique(column).tolist())
-        if branches:
-            largest = max(branches, key=lambda branch: len(branch[1]))
-            largest[0].extend(sorted(others))
-        return branches
+        max(branches)[1].extend(sorted(others.difference(here)))
+        codes = tuple(tuple(listed) for _, listed in branches)
+        return (Split(feature, codes, tuple(range(1, len(codes) + 1))), *(None for _ in codes))
 
     def _n_users(self, rows: Rowids) -> float:
         is_there = np.bincount(self._rows.users[rows], minlength=self._rows.n_users) > 0

@@ -18,9 +18,10 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from unswayed.learners.explaining import is_suspected
+from unswayed.learners.features.shape import NO_LEAF
 from unswayed.learners.from_log import STEPS
 from unswayed.reports.page import STYLE
-from unswayed.reports.svg import Bars, Strip, bars, interval_strip, text_of
+from unswayed.reports.svg import Strip, bars, interval_strip, text_of
 
 #: Ours: characters of a text that are shown; labels have at most 256 bytes.
 _MOST_LETTERS = 2_000
@@ -120,9 +121,14 @@ def _span(seconds: float) -> str:
 def _explored(
     contexts: Mapping[str, Mapping[str, Any]], plan: Mapping[str, Any]
 ) -> list[tuple[str, int, int, float]]:
-    """Return decisions, explored ones and the planned share of contexts, the busiest first."""
+    """Return decisions, explored ones and the planned share of contexts, the busiest first.
+
+    Leaves of former partitions are left out.
+    """
     rows = []
     for context, modes in contexts.items():
+        if context not in plan["contexts"] and context != NO_LEAF:
+            continue
         decided = sum(one["decisions"] for one in modes.values())
         explored = modes.get("explore", {"decisions": 0})["decisions"]
         rule = plan["contexts"].get(context, plan["unknown"])
@@ -188,7 +194,7 @@ def _summary(lies: Sequence[Mapping[str, Any]], changed: Mapping[str, Any]) -> s
 
 
 def _shifts(items: Sequence[Mapping[str, Any]]) -> Markup:
-    rows = [Bars(str(item["action"]), item["shift"]) for item in items[:_MOST_BARS]]
+    rows = [(str(item["action"]), item["shift"]) for item in items[:_MOST_BARS]]
     return Markup(bars(rows, title="shift of each action's mean"))
 
 

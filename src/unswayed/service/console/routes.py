@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from unswayed.errors import InputError
+from unswayed.policy.partition import EVERYBODY
 from unswayed.service import endpoints
 from unswayed.service.calls import Call, check_origin, read_body
 from unswayed.service.catalogue import now_ms
@@ -51,15 +52,6 @@ SESSION_SECONDS = 12 * 3600
 _LONGEST_FORM = 4_096
 
 _DECISION = re.compile("[0-9a-f]{32}")
-
-LEAST_PAUSE = 60.0
-"""Ours: seconds between the end of an audit and the next one, at least."""
-
-AFTER_REFUSAL = 5.0
-"""Ours: the same where there was too little to audit; a campaign has just begun."""
-
-PAUSES = 10.0
-"""Ours: and so many times as long as the last one took, so that audits take a tenth of a core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,15 +218,22 @@ async def confirm(call: Call, viewer: Viewer) -> Response:
     served, wanted = await endpoints.show_policy(call), await endpoints.show_version(call)
     held = (await endpoints.show_campaign(call))["settings"].held_action
 
+    hashes = {(one["policy"] or {}).get("partition", {}).get("hash") for one in (served, wanted)}
+    contexts = [*served["plan"]["contexts"]]
+    if len(hashes) == 2:  # the leaves differ
+        contexts += (wanted["policy"] or {"policy": [EVERYBODY]})["policy"]
+
     def plays(version: Mapping[str, Any], context: str) -> str:
         policy = version["policy"]
+        if len(hashes) == 2 and context not in (policy or {"policy": [EVERYBODY]})["policy"]:
+            return "-"
         if policy is None:
             return str(held)
         return str(policy["policy"].get(context, policy["default_action"]))
 
     both = [
         (context, plays(served, context), plays(wanted, context))
-        for context in served["plan"]["contexts"]
+        for context in dict.fromkeys(contexts)
     ]
     changes = [row for row in both if row[1] != row[2]][:MOST_ROWS]
     version = wanted["version"]
@@ -291,59 +290,18 @@ async def audit(call: Call, viewer: Viewer) -> Response:
     return _page(call, viewer, "Audit", "evidence", call.campaign, policy, area="/audit")
 
 
-@dataclass
-class _Audits:
-    """The latest audit of a campaign in this process: what it says, and when the next one is due.
-
-    ``audit`` is None before the first one, and where there is too little to audit, as ``refused``
-    says.
-    """
-
-    number: int = 0
-    audit: Mapping[str, Any] | None = None
-    refused: str = ""
-    at_ms: int = 0
-    next_at: float = 0.0
-    task: asyncio.Task[None] | None = None
-
-    def begin(self, call: Call) -> asyncio.Task[None]:
-        """Begin another one."""
-        self.task = asyncio.create_task(self._audit(call))
-        return self.task
-
-    async def _audit(self, call: Call) -> None:
-        begun, pause = time.monotonic(), LEAST_PAUSE
-        try:
-            self.audit, self.refused = await endpoints.audit(call), ""
-        except Refusal as refusal:
-            self.audit, self.refused, pause = None, refusal.message, AFTER_REFUSAL
-        self.task = None
-        self.number += 1
-        self.at_ms = now_ms()
-        end = time.monotonic()
-        self.next_at = end + max(pause, PAUSES * (end - begun))
-
-    def shown(self, call: Call) -> Response:
-        """Return the latest one."""
-        said = (self.number, self.audit, self.refused, self.at_ms)
-        return fragment("latest_audit", call.campaign, *said)
-
-
-async def audit_live(call: Call, _: Viewer) -> Response:
-    """Return the latest audit if it is new, and start another one if it is due."""
-    latest: _Audits = call.service.live_audits.setdefault(call.campaign, _Audits())
-    if latest.task is None and time.monotonic() >= latest.next_at:
-        latest.begin(call)
-    if call.query.get("seen", "") == str(latest.number):
-        return Response(status_code=204, headers=HEADERS)
-    return latest.shown(call)
-
-
 async def audit_now(call: Call, _: Viewer) -> Response:
-    """Return the running audit when it is done, or start one."""
-    latest: _Audits = call.service.live_audits.setdefault(call.campaign, _Audits())
-    await asyncio.shield(latest.task or latest.begin(call))
-    return latest.shown(call)
+    """Audit what was recorded so far; those who ask meanwhile get the same audit."""
+    running = call.service.audits
+    task = running.get(call.campaign)
+    if task is None:
+        task = running[call.campaign] = asyncio.create_task(endpoints.audit(call))
+        task.add_done_callback(lambda _: running.pop(call.campaign, None))
+    try:
+        found, refused = await asyncio.shield(task), ""
+    except Refusal as refusal:
+        found, refused = None, refusal.message
+    return fragment("audited", call.campaign, found, refused, now_ms())
 
 
 async def login(request: Request) -> Response:
@@ -404,7 +362,6 @@ _SHOWN: dict[str, Show] = {
     f"{_ONE}/users": users,
     f"{_ONE}/decisions/{{decision}}": decision,
     f"{_ONE}/audit": audit,
-    f"{_ONE}/audit/live": audit_live,
     f"{_ONE}/audit/now": audit_now,
 }
 _POSTED: dict[str, Show] = {

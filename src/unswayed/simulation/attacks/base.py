@@ -47,9 +47,6 @@ class ForbiddenKnowledgeError(RuntimeError):
 LOUD_DEVIATIONS = 2.0
 """Ours: without natural ends, "the largest reward" is the top mean plus two deviations."""
 
-Rehearsal = Callable[["Attack", int], float]
-"""Plays an attack against the learner's algorithm in a private world; gives suboptimality."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
@@ -66,16 +63,6 @@ class Aim:
 
     target: IntArray
     rival: IntArray
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Secrets:
-    """What only some attacks may know; `Briefing` hands it out item by item."""
-
-    instance: Instance
-    algorithm: str
-    assumed_fraction: float
-    rehearse: Rehearsal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +90,9 @@ class Briefing:
     lowest: float
     highest: float
     is_binary: bool
-    _secrets: Secrets = field(repr=False)
+    _instance: Instance = field(repr=False)
+    _algorithm: str = field(repr=False)
+    _assumed_fraction: float = field(repr=False)
 
     @property
     def n_accounts(self) -> int:
@@ -118,48 +107,53 @@ class Briefing:
     @property
     def context_probabilities(self) -> FloatArray:
         """Return how often good users come with each context, shape (n_contexts,)."""
-        return self._known(Knowledge.BANDIT, "context_probabilities").instance.context_probabilities
+        return self._bandit("context_probabilities").context_probabilities
 
     @property
     def mean_rewards(self) -> FloatArray:
         """Return good users' mean rewards, shape (n_contexts, n_actions)."""
-        return self._known(Knowledge.BANDIT, "mean_rewards").instance.mean_rewards
+        return self._bandit("mean_rewards").mean_rewards
 
     @property
     def reward_deviations(self) -> FloatArray:
         """Return the standard deviation of good rewards, shape (n_contexts, n_actions)."""
-        instance = self._known(Knowledge.BANDIT, "reward_deviations").instance
+        instance = self._bandit("reward_deviations")
         if instance.law is RewardLaw.BERNOULLI:
             return np.sqrt(instance.mean_rewards * (1.0 - instance.mean_rewards))
         return np.full_like(instance.mean_rewards, instance.deviation)
 
+    @property
+    def ranking(self) -> IntArray:
+        """Return the actions of each context, the best first, shape (n_contexts, n_actions)."""
+        return np.argsort(-self.mean_rewards, axis=1, kind="stable")
+
     def honest_rewards(self, means: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw rewards as good users with these means would; same shape as ``means``."""
-        instance = self._known(Knowledge.BANDIT, "honest_rewards").instance
+        instance = self._bandit("honest_rewards")
         return draw_rewards(means, law=instance.law, deviation=instance.deviation, rng=rng)
 
     @property
     def algorithm(self) -> str:
         """Return the name of the learner's algorithm."""
-        return self._known(Knowledge.ALGORITHM, "algorithm").algorithm
+        self._check(Knowledge.ALGORITHM, "algorithm")
+        return self._algorithm
 
     @property
     def assumed_fraction(self) -> float:
         """Return the share of colluders that the learner assumes."""
-        return self._known(Knowledge.ALGORITHM, "assumed_fraction").assumed_fraction
+        self._check(Knowledge.ALGORITHM, "assumed_fraction")
+        return self._assumed_fraction
 
-    @property
-    def rehearse(self) -> Rehearsal:
-        """Return a way to try an attack on the same algorithm in private worlds."""
-        return self._known(Knowledge.ALGORITHM, "rehearse").rehearse
+    def _bandit(self, name: str) -> Instance:
+        self._check(Knowledge.BANDIT, name)
+        return self._instance
 
-    def _known(self, needed: Knowledge, name: str) -> Secrets:
+    def _check(self, needed: Knowledge, name: str) -> None:
         if needed not in self.knows:
             raise ForbiddenKnowledgeError(
                 f"this attack asked for {name}, which takes knowledge {needed.letters}, "
                 f"but it claims {self.knows.letters}."
             )
-        return self._secrets
 
 
 def reward_ends(instance: Instance) -> tuple[float, float]:
@@ -260,147 +254,69 @@ class Attack(ABC):
     def rewards(self, turn: Turn) -> FloatArray:
         """Return the reward that each action would bring, shape (n, n_actions)."""
 
+    def target(self, turn: Turn) -> IntArray:
+        """Return the action that each arrival promotes, shape (n,)."""
+        return self.briefing.aim.target[turn.contexts]
+
+    def rival(self, turn: Turn) -> IntArray:
+        """Return the action that each arrival demotes, shape (n,)."""
+        return self.briefing.aim.rival[turn.contexts]
+
+    def honest(self, turn: Turn) -> FloatArray:
+        """Return good users' rewards, shape (n, n_actions); requires knowledge of the bandit."""
+        return self.briefing.honest_rewards(self.briefing.mean_rewards[turn.contexts], self.rng)
+
+    def coins(self, n_rows: int, n_columns: int) -> FloatArray:
+        """Return uninformative rewards: either end of the range, with equal probability."""
+        heads = self.rng.random((n_rows, n_columns)) < 0.5
+        return np.where(heads, self.briefing.highest, self.briefing.lowest)
+
+    def lie(self, rewards: FloatArray, actions: IntArray, value: float, *, strength: float) -> None:
+        """Set the reward of one action in each row to a value, with probability ``strength``."""
+        rows = np.arange(actions.size)
+        if strength < 1.0:
+            rows = np.flatnonzero(self.rng.random(actions.size) < strength)
+        rewards[rows, actions[rows]] = value
+
     def observe(self, played: PlayedRound) -> None:  # noqa: B027 - most attacks see nothing
         """See a round that was played; only attacks that know histories are shown any."""
 
 
-NEARBY = 0.15
-"""Ours: step size of a search when a neighbour is drawn, as a share of each knob's range."""
-
-JUMP = 0.2
-"""Ours: probability that a neighbour changes a categorical knob."""
+def fraction(default: float) -> float:
+    """Return the field of a knob in [0, 1]."""
+    return knob(default, lambda value: 0.0 <= value <= 1.0, "it must lie between 0 and 1")
 
 
-@dataclass(frozen=True, slots=True)
-class Between:
-    """A knob between two numbers, evenly or, if ``is_log``, evenly in its logarithm."""
-
-    low: float
-    high: float
-    is_log: bool = False
-
-    def value(self, unit: float) -> Knob:
-        """Return the value at a place from 0 to 1."""
-        if self.is_log:
-            return float(self.low * (self.high / self.low) ** unit)
-        return float(self.low + (self.high - self.low) * unit)
-
-    def place(self, value: Knob) -> float:
-        """Return the place of a value; of one beyond an end, the end."""
-        number = min(max(float(value), self.low), self.high)
-        if self.is_log:
-            return float(np.log(number / self.low) / np.log(self.high / self.low))
-        return (number - self.low) / (self.high - self.low)
-
-    def nearby(self, unit: float, rng: np.random.Generator) -> float:
-        """Perturb a position, reflecting at the ends."""
-        moved = abs(unit + NEARBY * rng.standard_normal()) % 2.0
-        return float(min(moved, 2.0 - moved))
-
-
-@dataclass(frozen=True, slots=True)
-class OneOf:
-    """A knob with a few choices."""
-
-    choices: tuple[Knob, ...]
-
-    def value(self, unit: float) -> Knob:
-        """Return the choice at a place from 0 to 1."""
-        return self.choices[min(int(unit * len(self.choices)), len(self.choices) - 1)]
-
-    def place(self, value: Knob) -> float:
-        """Return the position of a choice; unknown values count as the first."""
-        number = self.choices.index(value) if value in self.choices else 0
-        return (number + 0.5) / len(self.choices)
-
-    def nearby(self, unit: float, rng: np.random.Generator) -> float:
-        """Keep the choice, or replace it at random."""
-        return float(rng.random()) if rng.random() < JUMP else unit
-
-
-Range = Between | OneOf
-
-
-def fraction(
-    default: float, search: tuple[float, float] = (0.0, 1.0), *, is_log: bool = False
-) -> float:
-    """Return the field of a knob in [0, 1], and where attack searches look for it."""
-    range_ = Between(*search, is_log=is_log)
-    return knob(default, lambda value: 0.0 <= value <= 1.0, "it must lie between 0 and 1", range_)
-
-
-def positive(default: float, search: tuple[float, float]) -> float:
+def positive(default: float) -> float:
     """Return the field of a knob that is positive and finite."""
-    range_ = Between(*search, is_log=True)
-    return knob(
-        default, lambda value: 0.0 < value < np.inf, "it must be positive and finite", range_
+    return knob(default, lambda value: 0.0 < value < np.inf, "it must be positive and finite")
+
+
+def at_least(lowest: int, default: int) -> int:
+    """Return the field of a knob with a smallest value."""
+    return knob(default, lambda value: value >= lowest, f"at least {lowest} is needed")
+
+
+def one_of(choices: Iterable[str], default: str, *, kind: str) -> str:
+    """Return the field of a knob that names one of several choices."""
+    names = dict.fromkeys(choices)
+    return field(
+        default=default, metadata={"check": lambda _, value: find(value, names, kind=kind)}
     )
 
 
-def at_least(lowest: int, default: int, search: tuple[int, ...] = ()) -> int:
-    """Return the field of a knob with a smallest value; searched only if there are choices."""
-    range_ = OneOf(search) if search else None
-    return knob(default, lambda value: value >= lowest, f"at least {lowest} is needed", range_)
-
-
-def one_of(choices: Iterable[str], default: str, *, kind: str, search: tuple[str, ...] = ()) -> str:
-    """Return the field of a knob that names one of several choices; all are searched by default."""
-    names = tuple(choices)
-
-    def check(_knob: str, value: str) -> None:
-        find(value, dict.fromkeys(names), kind=kind)
-
-    return field(default=default, metadata={"check": check, "range": OneOf(search or names)})
-
-
-def knob(default: N, is_valid: Callable[[N], bool], rule: str, search: Range | None) -> N:
-    """Return the field of a knob with a rule, and where attack searches look for it."""
+def knob(default: N, is_valid: Callable[[N], bool], rule: str) -> N:
+    """Return the field of a knob with a rule."""
 
     def check(knob: str, value: N) -> None:
         if not is_valid(value):
             raise InputError(f"{knob} is {value}: {rule}.")
 
-    metadata: dict[str, Any] = {"check": check}
-    return field(
-        default=default, metadata=metadata if search is None else metadata | {"range": search}
-    )
+    return field(default=default, metadata={"check": check})
 
 
 MEMORY_PER_CELL = 32
 """Ours: how many past rewards of a (context, action) a replay chooses from."""
-
-
-def lie(
-    rewards: FloatArray,
-    actions: IntArray,
-    value: float,
-    *,
-    strength: float,
-    rng: np.random.Generator,
-) -> None:
-    """Set the reward of one action in each row to a value, with probability ``strength``.
-
-    Parameters
-    ----------
-    rewards
-        Shape (n, n_actions); changed in place.
-    actions
-        Shape (n,); the action to lie about in each row.
-    """
-    rows = np.arange(actions.size)
-    if strength < 1.0:
-        rows = np.flatnonzero(rng.random(actions.size) < strength)
-    rewards[rows, actions[rows]] = value
-
-
-def coins(shape: tuple[int, int], briefing: Briefing, rng: np.random.Generator) -> FloatArray:
-    """Return uninformative rewards: either end of the range, with equal probability."""
-    return np.where(rng.random(shape) < 0.5, briefing.highest, briefing.lowest)
-
-
-def honest_table(briefing: Briefing, turn: Turn, rng: np.random.Generator) -> FloatArray:
-    """Return good users' rewards in these contexts; requires knowledge of the bandit."""
-    return briefing.honest_rewards(briefing.mean_rewards[turn.contexts], rng)
 
 
 class Replaying(Attack):
@@ -438,7 +354,7 @@ class Replaying(Attack):
         if not np.isnan(found).any():
             return found
         if self.briefing.is_binary:
-            blank = coins(shape, self.briefing, self.rng)
+            blank = self.coins(*shape)
         else:
             blank = np.full(shape, (self.briefing.lowest + self.briefing.highest) / 2.0)
         return np.where(np.isnan(found), blank, found)

@@ -15,10 +15,7 @@ from unswayed.simulation.attacks.base import (
     Offer,
     Replaying,
     Turn,
-    coins,
     fraction,
-    honest_table,
-    lie,
     one_of,
     positive,
 )
@@ -38,18 +35,18 @@ class Loud(Attack):
     strength: float = fraction(1.0)
     filler: float = fraction(0.0)
 
-    def rewards_around(self, aimed_at: IntArray, *, value: float, elsewhere: float) -> FloatArray:
+    def rewards_around(self, aimed_at: IntArray, value: float, elsewhere: float) -> FloatArray:
         """Return rewards, shape (n, n_actions), for arrivals that aim at one action each."""
         n_arrivals = aimed_at.size
         shape = (n_arrivals, self.briefing.n_actions)
         rewards = np.full(shape, elsewhere)
         if self.filler > 0.0:
             is_filler = self.rng.random(shape) < self.filler
-            rewards = np.where(is_filler, coins(shape, self.briefing, self.rng), elsewhere)
+            rewards = np.where(is_filler, self.coins(*shape), elsewhere)
         if self.strength < 1.0:
-            drawn = coins((n_arrivals, 1), self.briefing, self.rng)
+            drawn = self.coins(n_arrivals, 1)
             rewards[np.arange(n_arrivals), aimed_at] = drawn[:, 0]
-        lie(rewards, aimed_at, value, strength=self.strength, rng=self.rng)
+        self.lie(rewards, aimed_at, value, strength=self.strength)
         return rewards
 
 
@@ -60,10 +57,8 @@ class Push(Loud):
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return the highest reward on the target and the lowest elsewhere, up to coins."""
-        target = self.briefing.aim.target[turn.contexts]
-        return self.rewards_around(
-            target, value=self.briefing.highest, elsewhere=self.briefing.lowest
-        )
+        ends = self.briefing.highest, self.briefing.lowest
+        return self.rewards_around(self.target(turn), *ends)
 
 
 class Nuke(Loud):
@@ -73,10 +68,8 @@ class Nuke(Loud):
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return the lowest reward on the rival and the highest elsewhere, up to coins."""
-        rival = self.briefing.aim.rival[turn.contexts]
-        return self.rewards_around(
-            rival, value=self.briefing.lowest, elsewhere=self.briefing.highest
-        )
+        ends = self.briefing.lowest, self.briefing.highest
+        return self.rewards_around(self.rival(turn), *ends)
 
 
 class FrequencyFlood(Push):
@@ -125,13 +118,11 @@ class Honest(Attack):
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws."""
-        return honest_table(self.briefing, turn, self.rng)
+        return self.honest(turn)
 
 
 class Flip(Attack):
     """The mean reward with its sign flipped (mirrored at 1/2 when rewards are binary).
-
-    Binary rewards cannot be negative, so there the mean is mirrored at one half.
 
     Parameters
     ----------
@@ -142,7 +133,7 @@ class Flip(Attack):
 
     name = "flip"
     knows = Knowledge.BANDIT
-    strength: float = positive(1.0, (0.1, 10.0))
+    strength: float = positive(1.0)
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return draws around the flipped means."""
@@ -161,14 +152,14 @@ class Extreme(Attack):
     """
 
     name = "extreme"
-    magnitude: float = positive(100.0, (0.5, 1000.0))
+    magnitude: float = positive(100.0)
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return coins, with huge rewards on target and rival."""
         rows = np.arange(turn.contexts.size)
-        rewards = coins((rows.size, self.briefing.n_actions), self.briefing, self.rng)
-        rewards[rows, self.briefing.aim.target[turn.contexts]] = self.magnitude
-        rewards[rows, self.briefing.aim.rival[turn.contexts]] = -self.magnitude
+        rewards = self.coins(rows.size, self.briefing.n_actions)
+        rewards[rows, self.target(turn)] = self.magnitude
+        rewards[rows, self.rival(turn)] = -self.magnitude
         return rewards
 
 
@@ -182,17 +173,14 @@ class HeavyTail(Attack):
     """
 
     name = "heavy-tail"
-    scale: float = positive(1.0, (0.01, 100.0))
+    scale: float = positive(1.0)
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return Cauchy draws with the aim's signs."""
         rows = np.arange(turn.contexts.size)
         shape = (rows.size, self.briefing.n_actions)
         rewards: FloatArray = self.scale * self.rng.standard_cauchy(shape)
-        target, rival = (
-            actions[turn.contexts]
-            for actions in (self.briefing.aim.target, self.briefing.aim.rival)
-        )
+        target, rival = self.target(turn), self.rival(turn)
         rewards[rows, target] = np.abs(rewards[rows, target])
         rewards[rows, rival] = -np.abs(rewards[rows, rival])
         return rewards
@@ -260,13 +248,12 @@ class Shilling(Attack):
 
     def profile(self, turn: Turn) -> FloatArray:
         """Return the ordinary-looking rewards; here those of good users."""
-        return honest_table(self.briefing, turn, self.rng)
+        return self.honest(turn)
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return the profile with the target praised."""
         rewards = self.profile(turn)
-        target = self.briefing.aim.target[turn.contexts]
-        lie(rewards, target, self.briefing.highest, strength=self.strength, rng=self.rng)
+        self.lie(rewards, self.target(turn), self.briefing.highest, strength=self.strength)
         return rewards
 
 
@@ -289,7 +276,7 @@ class Bandwagon(Shilling):
 
     def profile(self, turn: Turn) -> FloatArray:
         """Return coins, with the overall favourite praised."""
-        rewards = coins((turn.contexts.size, self.briefing.n_actions), self.briefing, self.rng)
+        rewards = self.coins(turn.contexts.size, self.briefing.n_actions)
         averages = self.briefing.context_probabilities @ self.briefing.mean_rewards
         rewards[:, averages.argmax()] = self.briefing.highest
         return rewards
@@ -320,13 +307,12 @@ class RunnerUpSwap(Attack):
     def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws with the two actions exchanged and exaggerated."""
         briefing = self.briefing
-        ranking = np.argsort(-briefing.mean_rewards, axis=1, kind="stable")
-        best, second = ranking[turn.contexts, 0], ranking[turn.contexts, 1]
-        rewards = honest_table(briefing, turn, self.rng)
+        best, second = briefing.ranking[turn.contexts, :2].T
+        rewards = self.honest(turn)
         rows = np.arange(turn.contexts.size)
         rewards[rows, best], rewards[rows, second] = rewards[rows, second], rewards[rows, best]
-        lie(rewards, second, briefing.highest, strength=self.strength, rng=self.rng)
-        lie(rewards, best, briefing.lowest, strength=self.strength, rng=self.rng)
+        self.lie(rewards, second, briefing.highest, strength=self.strength)
+        self.lie(rewards, best, briefing.lowest, strength=self.strength)
         return rewards
 
 

@@ -1,17 +1,117 @@
-"""All attacks by name, and how to make one from text."""
+"""All attacks by name, those that play others part of the time, and how to make one from text."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from inspect import Parameter, signature
 
+import numpy as np
+
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
 from unswayed.names import find
 from unswayed.plugins import load_plugins
-from unswayed.simulation.attacks import best_response, loud, shifts, wrappers
-from unswayed.simulation.attacks.base import Attack, Knob
+from unswayed.simulation.attacks import loud, shifts
+from unswayed.simulation.attacks.base import (
+    Attack,
+    Briefing,
+    Knob,
+    Knowledge,
+    Offer,
+    PlayedRound,
+    Replaying,
+    Turn,
+    at_least,
+    fraction,
+)
 
 __all__ = ["ATTACKS", "Knob", "attacks_by_name", "knobs_of", "make_attack"]
+
+
+class Wrapper(Replaying):
+    """Play another attack while awake, and replay good users' histories while asleep.
+
+    It knows histories, and whatever the inner attack knows; the inner attack learns only its own
+    share.
+    """
+
+    inner: Attack
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.knows = type(self).knows | self.inner.knows
+        self.is_eager = self.inner.is_eager
+
+    @abstractmethod
+    def is_awake(self, round_number: int) -> bool:
+        """Return whether the inner attack plays this round."""
+
+    def enrol(self, offer: Offer, rng: np.random.Generator) -> IntArray | None:
+        """Let the inner attack choose the accounts."""
+        return self.inner.enrol(offer, rng)
+
+    def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
+        """Brief the inner attack as far as it may know."""
+        super().begin(briefing, rng)
+        self.inner.begin(replace(briefing, knows=self.inner.knows), rng)
+
+    def contexts(self, turn: Turn) -> IntArray:
+        """Let the inner attack choose while awake."""
+        return self.inner.contexts(turn) if self.is_awake(turn.round_number) else turn.contexts
+
+    def rewards(self, turn: Turn) -> FloatArray:
+        """Let the inner attack report while awake, replay otherwise."""
+        if self.is_awake(turn.round_number):
+            return self.inner.rewards(turn)
+        return self.replayed(turn.contexts)
+
+    def observe(self, played: PlayedRound) -> None:
+        """Remember the round, and show it to an inner attack that may see it."""
+        super().observe(played)
+        if Knowledge.HISTORIES in self.inner.knows:
+            self.inner.observe(played)
+
+
+class Sleeper(Wrapper):
+    """Replays good histories for a while, then plays another attack.
+
+    Parameters
+    ----------
+    inner
+        The attack to wake up to.
+    wake
+        Share of the rounds slept through. The default is what the paper's method spends on
+        context probabilities before it looks at rewards.
+    """
+
+    name = "sleeper"
+    wake: float = fraction(0.2)
+
+    def is_awake(self, round_number: int) -> bool:
+        """Return whether the sleep is over."""
+        return round_number >= self.wake * self.briefing.interactions_per_user
+
+
+class OnOff(Wrapper):
+    """Replays good histories and plays another attack in turns, epoch by epoch.
+
+    Parameters
+    ----------
+    inner
+        The attack of the bad epochs.
+    period
+        Rounds in an epoch; the first epoch is good.
+    """
+
+    name = "on-off"
+    period: int = at_least(1, 5)
+
+    def is_awake(self, round_number: int) -> bool:
+        """Return whether the epoch is a bad one."""
+        return (round_number // self.period) % 2 == 1
+
 
 DEFAULT_INNER = "push"
 """Ours: default inner attack of wrappers."""
@@ -20,9 +120,9 @@ ATTACKS: dict[str, type[Attack]] = {
     kind.name: kind
     for kind in (
         loud.Honest,
-        loud.Flip,
         loud.Push,
         loud.Nuke,
+        loud.Flip,
         loud.Average,
         loud.Bandwagon,
         loud.PowerUser,
@@ -35,27 +135,17 @@ ATTACKS: dict[str, type[Attack]] = {
         shifts.Subtractive,
         shifts.Framing,
         shifts.Scapegoats,
-        wrappers.Sleeper,
-        wrappers.OnOff,
-        wrappers.EpochSleeper,
-        wrappers.EpochOnOff,
-        wrappers.EpochStrike,
-        wrappers.ThrowawayAccounts,
-        wrappers.ExplorerFlood,
+        Sleeper,
+        OnOff,
         loud.ContextPoisoning,
         loud.FrequencyFlood,
         loud.IdGrinding,
         loud.Mimicry,
-        best_response.ShiftedReplay,
-        shifts.Lockstep,
-        shifts.PrivateSubsets,
+        shifts.ShiftedReplay,
         shifts.Focus,
-        shifts.SubCoalitions,
         shifts.Ladder,
         shifts.HidingOneSided,
         shifts.HidingTwoSided,
-        best_response.Tailored,
-        best_response.BestResponse,
     )
 }
 """All attacks by name; add your own, as docs/extend.md shows."""
@@ -92,7 +182,7 @@ def make_attack(name: str, knobs: Mapping[str, Knob] | None = None) -> Attack:
     kind = find(name, attacks_by_name(), kind="attack")
     own = dict(knobs or {})
     chosen: dict[str, object] = {}
-    if issubclass(kind, wrappers.Wrapper):
+    if issubclass(kind, Wrapper):
         inner = str(own.pop("inner", DEFAULT_INNER))
         inner_knobs = {knob: own.pop(knob) for knob in list(own) if knob.startswith("inner.")}
         chosen["inner"] = make_attack(

@@ -1,0 +1,418 @@
+"""Logs of users with attributes, honest or attacked, with a known truth, and their learners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.events import Columns, read_events
+from unswayed.events.attributes import AttributeColumn, Categories
+from unswayed.learners.features.advice import cross_fitted_advice
+from unswayed.learners.features.encoding import Rows, encoded, fitted_features
+from unswayed.learners.features.trees import Grower, Growth
+from unswayed.names import find
+from unswayed.policy.partition import Partition
+from unswayed.processes import Workers
+from unswayed.randomness import generator
+from unswayed.robust_mcb import RobustMCB
+from unswayed.simulation.simulate import Row
+
+Truth = Literal["none", "piecewise", "linear", "smooth"]
+Rewards = Literal["clicks", "stars", "baskets"]
+Attack = Literal["peace", "push", "segment", "forged", "quiet", "sink"]
+
+ATTACKS: tuple[Attack, ...] = ("peace", "push", "segment", "forged", "quiet", "sink")
+TRUTHS: tuple[Truth, ...] = ("piecewise", "linear", "smooth")
+LOUD = ("push", "segment", "forged")
+N_TESTED = 20_000
+"""Fresh honest visits on which policies are scored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of log.
+
+    ``rate`` is about the mean of clicks and purchases. In ``is_uneven`` logs some honest users are
+    far more active than others, and some click more than others, whatever they are shown.
+    """
+
+    truth: Truth = "piecewise"
+    rewards: Rewards = "clicks"
+    attack: Attack = "peace"
+    rate: float = 0.05
+    is_greedy: bool = False
+    is_uneven: bool = False
+    n_users: int = 3_000
+    events_per_user: int = 20
+    n_attributes: int = 6
+    n_actions: int = 5
+    bots: float = 0.1
+
+    @property
+    def name(self) -> str:
+        """Return what distinguishes the kind."""
+        words = [self.attack, self.truth, self.rewards, "greedy" if self.is_greedy else "uniform"]
+        words += ["uneven"] * self.is_uneven
+        size = f"{self.n_users}u x {self.events_per_user} {self.n_attributes}d {self.n_actions}a"
+        return " ".join([*words, size, f"{self.rate:g}"])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class World:
+    """A log, who forged it, and what fresh honest visits would bring."""
+
+    kind: Kind
+    log: pa.Table
+    is_bot: BoolArray
+    visits: pa.Table
+    means: FloatArray
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the attributes."""
+        return list(self.visits.column_names)
+
+    def share(self, actions: IntArray) -> float:
+        """Return the share of (best − random) that actions reach on the fresh visits."""
+        best, random = self.means.max(axis=1).mean(), self.means.mean()
+        return float(
+            (self.means[np.arange(len(actions)), actions].mean() - random) / (best - random)
+        )
+
+    def without_bots(self) -> World:
+        """Return the same log of honest users alone."""
+        kept = self.log.filter(pa.array(~self.is_bot))
+        return replace(self, log=kept, is_bot=np.zeros(len(kept), np.bool_))
+
+
+class _Attributes:
+    """How attributes are distributed: half belong to users, half to visits."""
+
+    def __init__(self, kind: Kind, rng: np.random.Generator) -> None:
+        self.names = [f"x{place}" for place in range(kind.n_attributes)]
+        # A number, then categories of few and many levels, and so on.
+        self.n_levels = [
+            0 if place % 2 == 0 else (3, 8, 30)[place // 2 % 3]
+            for place in range(kind.n_attributes)
+        ]
+        self.shares = [rng.dirichlet(np.full(max(n, 1), 2.0)) for n in self.n_levels]
+        self.is_of_user = [place % 4 < 2 for place in range(kind.n_attributes)]
+
+    def draw(self, users: IntArray, n_users: int, rng: np.random.Generator) -> list[FloatArray]:
+        """Return the attributes of visits; numbers and codes of levels."""
+        columns = []
+        for n_levels, shares, is_of_user in zip(
+            self.n_levels, self.shares, self.is_of_user, strict=True
+        ):
+            size = n_users if is_of_user else len(users)
+            drawn = (
+                rng.standard_normal(size) if n_levels == 0 else rng.choice(n_levels, size, p=shares)
+            )
+            columns.append((drawn[users] if is_of_user else drawn).astype(np.float64))
+        return columns
+
+    def table(self, columns: list[FloatArray], is_missing: BoolArray) -> dict[str, pa.Array]:
+        """Return columns as a log has them; one visit in twenty lacks the first."""
+        named = {}
+        for place, (name, column) in enumerate(zip(self.names, columns, strict=True)):
+            mask = is_missing if place == 0 else np.zeros(len(column), np.bool_)
+            if self.n_levels[place] == 0:
+                named[name] = pa.array(np.round(column, 4), mask=mask)
+            else:
+                named[name] = pa.array([f"v{int(code)}" for code in column])
+        return named
+
+
+class _Truth:
+    """Mean rewards of actions, a function of the attributes."""
+
+    def __init__(self, kind: Kind, attributes: _Attributes, rng: np.random.Generator) -> None:
+        self.kind, self.n_levels = kind, attributes.n_levels
+        d, n_actions = len(self.n_levels), kind.n_actions
+        self.base = rng.normal(0.0, 0.3, n_actions)
+        used = rng.permutation(d)[: max(2, min(d, 4))]
+        self.used = used.tolist()
+        self.cuts = rng.normal(0.0, 0.5, d)
+        self.sides = [rng.random(max(n, 1)) < 0.5 for n in self.n_levels]
+        self.effects = rng.normal(0.0, 1.0, (2 ** min(3, len(used)), n_actions))
+        self.slopes = rng.normal(0.0, 1.0, (d, n_actions))
+        self.of_levels = [rng.normal(0.0, 1.0, (max(n, 1), n_actions)) for n in self.n_levels]
+        self.phases = rng.uniform(0.0, 2 * np.pi, (d, n_actions))
+
+    def utilities(self, columns: list[FloatArray]) -> FloatArray:
+        """Return the utility of each action, shape (n_visits, n_actions)."""
+        n, truth = len(columns[0]), self.kind.truth
+        result = np.tile(self.base, (n, 1))
+        if truth == "none":
+            return result * 2.0
+        if truth == "piecewise":
+            region = np.zeros(n, np.int64)
+            for place in self.used[: int(np.log2(len(self.effects)))]:
+                codes = columns[place].astype(np.int64)
+                is_number = self.n_levels[place] == 0
+                side = columns[place] > self.cuts[place] if is_number else self.sides[place][codes]
+                region = 2 * region + side
+            return result + self.effects[region]
+        scale = 1.0 / np.sqrt(len(self.used))
+        for place in self.used:
+            column = columns[place]
+            if self.n_levels[place]:
+                result += scale * self.of_levels[place][column.astype(np.int64)]
+            elif truth == "linear":
+                result += scale * np.outer(column, self.slopes[place])
+            else:
+                result += scale * 1.4 * np.sin(1.5 * column[:, None] + self.phases[place])
+        return result
+
+    def means(self, columns: list[FloatArray]) -> FloatArray:
+        """Return the mean reward of each action."""
+        utilities = self.utilities(columns)
+        if self.kind.rewards == "stars":
+            return 3.0 + 1.2 * np.tanh(0.5 * utilities)
+        return self.kind.rate * np.exp(0.7 * utilities.clip(-3.0, 2.5)) / 1.6 + 0.1 * self.kind.rate
+
+
+def build(kind: Kind, seed: int) -> World:
+    """Return a log of a kind."""
+    rng = generator(seed, "attributes", kind.name)
+    attributes = _Attributes(kind, rng)
+    truth = _Truth(kind, attributes, rng)
+    activity = rng.gamma(1.0, 1.0, kind.n_users) if kind.is_uneven else np.ones(kind.n_users)
+    levels = rng.gamma(4.0, 0.25, kind.n_users) if kind.is_uneven else np.ones(kind.n_users)
+    plays = rng.poisson(kind.events_per_user * activity).clip(2)
+    users = np.repeat(np.arange(kind.n_users), plays)
+    is_bot = users < kind.bots * kind.n_users * (kind.attack != "peace")
+    columns = attributes.draw(users, kind.n_users, rng)
+    fresh = attributes.draw(np.arange(N_TESTED), N_TESTED, rng)
+    tested = truth.means(fresh)
+    best, target = int(tested.mean(axis=0).argmax()), int(tested.mean(axis=0).argmin())
+    place = truth.used[0]
+    if kind.attack == "segment":  # all visits of bots are in one half of the attribute that matters
+        chosen = tested[_half(fresh[place])].mean(axis=0)
+        best, target = int(chosen.argmax()), int(chosen.argmin())
+        inside = columns[place][_half(columns[place])]
+        columns[place][is_bot] = rng.choice(inside, int(is_bot.sum()))
+    if kind.attack == "forged":  # attributes as of anybody else, visit by visit
+        for column in columns:
+            column[is_bot] = rng.choice(column[~is_bot], int(is_bot.sum()))
+    means = truth.means(columns)
+    actions, propensities = _logged(kind, means, rng)
+    rewards = _rewards(kind, means[np.arange(len(users)), actions], levels[users], rng)
+    rewards = _forged(kind, rewards, is_bot, actions, best, target, rng)
+    log = {
+        "user": pa.array([f"u{code}" for code in rng.permutation(kind.n_users)[users]]),
+        **attributes.table(columns, rng.random(len(users)) < 0.05),
+        "action": pa.array([f"a{code:02d}" for code in actions]),
+        "reward": pa.array(rewards),
+    }
+    if propensities is not None:
+        log["propensity"] = pa.array(propensities)
+    visits = pa.table(attributes.table(fresh, rng.random(N_TESTED) < 0.05))
+    return World(kind, pa.table(log), is_bot, visits, tested)
+
+
+def _half(column: FloatArray) -> BoolArray:
+    return column >= np.median(column)
+
+
+def _logged(
+    kind: Kind, means: FloatArray, rng: np.random.Generator
+) -> tuple[IntArray, FloatArray | None]:
+    """Return logged actions, and their propensities unless play was uniform."""
+    n, n_actions = means.shape
+    actions: IntArray = np.asarray(rng.integers(n_actions, size=n))
+    if not kind.is_greedy:
+        return actions, None
+    guess = (means + rng.normal(0.0, means.std(), n_actions)).argmax(axis=1)
+    actions = np.where(rng.random(n) < 0.6, guess, actions)
+    return actions, np.where(actions == guess, 0.6 + 0.4 / n_actions, 0.4 / n_actions)
+
+
+def _rewards(
+    kind: Kind, means: FloatArray, levels: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    if kind.rewards == "stars":
+        noise = rng.normal(levels - 1.0, 1.0)
+        return np.rint(means + noise).clip(1.0, 5.0)
+    bought = (rng.random(len(means)) < means * levels).astype(np.float64)
+    if kind.rewards == "baskets":
+        bought *= np.round(rng.lognormal(3.0, 0.8, len(means)), 2)
+    return bought
+
+
+def _forged(
+    kind: Kind,
+    rewards: FloatArray,
+    is_bot: BoolArray,
+    actions: IntArray,
+    best: int,
+    target: int,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Return the rewards that bots report beside those of honest users."""
+    low, high = {"stars": (1.0, 5.0), "clicks": (0.0, 1.0), "baskets": (0.0, 60.0)}[kind.rewards]
+    on_target, on_best = is_bot & (actions == target), is_bot & (actions == best)
+    rewards = rewards.copy()
+    match kind.attack:
+        case "push" | "segment" | "forged":
+            rewards[on_target], rewards[on_best] = high, low
+        case "quiet":  # every third play of the target, and no play of the best, is praised
+            rewards[on_target & (rng.random(len(rewards)) < 0.35)] = high
+            rewards[on_best & (rng.random(len(rewards)) < 0.5)] = low
+        case "sink":
+            rewards[on_best] = low
+    return rewards
+
+
+#: A player returns the action of each fresh visit, and says a word about itself; the number is the
+#: share of colluders that it assumes.
+Player = Callable[["World", float], tuple[IntArray, str]]
+
+
+def codes_of(labels: list[object]) -> IntArray:
+    """Return the codes of actions."""
+    return np.array([int(str(label)[1:]) for label in labels])
+
+
+def features(world: World, alpha: float) -> tuple[IntArray, str]:
+    """Ours."""
+    learner = RobustMCB(alpha=alpha, features=world.features).fit(world.log)
+    leaves = len(learner.policy_.context_labels)
+    return codes_of(list(learner.predict(world.visits))), f"{leaves} leaves"
+
+
+def without_bots(world: World, alpha: float) -> tuple[IntArray, str]:
+    """Ours on the honest users alone."""
+    return features(world.without_bots(), alpha)
+
+
+def constant(world: World, _: float) -> tuple[IntArray, str]:
+    """Play the best single action by plain means of honest users."""
+    log = world.without_bots().log.group_by("action").aggregate([("reward", "mean")])
+    best = log["action"].to_pylist()[int(np.argmax(log["reward_mean"].to_numpy()))]
+    return np.full(len(world.visits), int(best[1:])), str(best)
+
+
+def _plain(world: World) -> tuple[Rows, Partition, dict[str, AttributeColumn], list[str]]:
+    columns = Columns(features=tuple(world.features))
+    reading = read_events(world.log, columns=columns)
+    events, attributes = reading.events, dict(reading.attributes)
+    found = fitted_features(attributes, events, np.ones(events.n_users))
+    weights = np.ones(len(events))
+    if events.propensities is not None:
+        weights = 1.0 / events.propensities / (1.0 / events.propensities).mean()
+    rows = Rows(
+        encoded(found, attributes),
+        events.users.astype(np.int32),
+        events.actions.astype(np.int32),
+        events.rewards,
+        weights,
+        events.n_users,
+        events.n_actions,
+    )
+    return rows, Partition(found), attributes, events.action_labels.texts
+
+
+def _tree(world: World, strictness: float) -> tuple[IntArray, str]:
+    rows, start, _, actions = _plain(world)
+    grower = Grower(rows, start.features, np.ones(rows.n_users), 1.0)
+    nodes = grower.grow(Growth(32, 60, 60, strictness), np.ones(len(rows.actions), np.bool_))
+    tree = Partition(start.features, nodes)
+    leaves = tree.leaves_of_codes(list(rows.codes.T))
+    cells = leaves * rows.n_actions + rows.actions
+    n_cells = len(tree.labels) * rows.n_actions
+    weight = np.bincount(cells, rows.weights, n_cells).reshape(-1, rows.n_actions)
+    total = np.bincount(cells, rows.weights * rows.rewards, n_cells).reshape(weight.shape)
+    prior = total.sum(axis=0) / weight.sum(axis=0)
+    chosen = ((total + 20 * prior) / (weight + 20)).argmax(axis=1)
+    policy = [actions[code] for code in chosen]
+    visits = attribute_columns(world.visits, world.features)
+    leaves = np.maximum(tree.leaves(visits), 0)
+    return codes_of(list(np.array(policy)[leaves])), f"{len(tree.labels)} leaves"
+
+
+def attribute_columns(table: pa.Table, names: list[str]) -> dict[str, AttributeColumn]:
+    """Return the attributes of visits as partitions take them."""
+    columns: dict[str, AttributeColumn] = {}
+    for name in names:
+        column = table[name].combine_chunks()
+        if pa.types.is_floating(column.type):
+            columns[name] = column.to_numpy(zero_copy_only=False)
+        else:
+            coded = column.dictionary_encode()
+            codes = coded.indices.to_numpy().astype(np.int32)
+            columns[name] = Categories(codes, tuple(coded.dictionary.to_pylist()))
+    return columns
+
+
+def naive_tree(world: World, _: float) -> tuple[IntArray, str]:
+    """Grow the same tree without weights, and take plain means."""
+    return _tree(world, 1.0)
+
+
+def growthbook_tree(world: World, _: float) -> tuple[IntArray, str]:
+    """Grow a tree that splits readily, as contextual bandits of experiment platforms do."""
+    return _tree(world, 0.5)
+
+
+def linear(world: World, _: float) -> tuple[IntArray, str]:
+    """Ridge regression, shared and by action, without weights of users."""
+    rows, start, attributes, actions = _plain(world)
+    folds = np.arange(rows.n_users) % 2
+    fitted = cross_fitted_advice(start.features, attributes, rows, folds, tuple(actions))
+    assert fitted is not None
+    chosen = fitted[0].choices(start.features, attribute_columns(world.visits, world.features)) - 2
+    return codes_of([actions[code] for code in chosen]), ""
+
+
+PLAYERS: dict[str, Player] = {
+    "features": features,
+    "without-bots": without_bots,
+    "constant": constant,
+    "naive-tree": naive_tree,
+    "growthbook-tree": growthbook_tree,
+    "linear": linear,
+}
+
+
+def lost_shares(
+    kind: Kind,
+    players: Sequence[str],
+    *,
+    alpha: float,
+    seed: int = 0,
+    repetitions: int = 20,
+    processes: int = 1,
+    on_row: Callable[[Row], None] = lambda _: None,
+) -> list[Row]:
+    """Return the share of (best − random) that each player loses, in logs of a kind.
+
+    Truths take turns, and all players of a repetition learn from the same log.
+    """
+    find(kind.attack, dict.fromkeys(ATTACKS), kind="attack on attributes")
+    for name in players:
+        find(name, PLAYERS, kind="learner from attributes")
+    tasks = [(name, repetition) for name in players for repetition in range(repetitions)]
+    rows = []
+    with Workers(min(processes, len(tasks))) as workers:
+        for row in workers.results(partial(_lost_share, kind, alpha, seed), tasks):
+            on_row(row)
+            rows.append(row)
+    return sorted(rows, key=lambda row: (players.index(row.algorithm), row.repetition))
+
+
+def _lost_share(kind: Kind, alpha: float, seed: int, task: tuple[str, int]) -> Row:
+    name, repetition = task
+    kind = replace(kind, truth=TRUTHS[repetition % len(TRUTHS)])
+    world = build(kind, seed + repetition)
+    return Row(
+        algorithm=name,
+        repetition=repetition,
+        loss=1.0 - world.share(PLAYERS[name](world, alpha)[0]),
+    )
