@@ -10,13 +10,12 @@ import itertools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from unswayed.arrays import CellArray, FloatArray, IntArray
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.compiled import compiled
 
 #: Ours: minimum number of row ranges for threads, so that no core is idle at the end.
@@ -25,63 +24,71 @@ _RANGES = 4
 #: Ours: minimum number of entries for multithreading.
 _FEW_ENTRIES = 1 << 17
 
-#: Ours: rows with more entries than this are sorted by merging instead of insertion.
-_SHORT_ROW = 32
+#: Ours: rows with at most so many entries are sorted by insertion.
+_SHORT_ROW = 64
+
+#: A key is a cell in its upper bits and a place within the user's row in these lower ones.
+_PLACE_BITS = 32
+_PLACE = (1 << _PLACE_BITS) - 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Grouping:
-    """Entries by user and cell.
+class Sums(NamedTuple):
+    """Sums by user and cell."""
 
-    Attributes
-    ----------
-    starts
-        Shape (n_users + 1,); where each user's entries begin.
-    entry_cells
-        Shape (n,); the cell of each entry, ascending within each user. Equal cells keep the order
-        in which the entries came.
-    positions
-        Shape (n,); where each entry was before.
-    indptr
-        Shape (n_users + 1,); where each user's groups begin.
-    cells
-        Shape (n_groups,); the cell of each group.
-    """
-
-    starts: IntArray
-    entry_cells: npt.NDArray[np.int32]
-    positions: npt.NDArray[np.uint32]
-    indptr: IntArray
-    cells: npt.NDArray[np.int32]
+    indptr: IntArray  # shape (n_users + 1,): where each user's groups begin
+    cells: npt.NDArray[np.int32]  # shape (n_groups,): ascending within each user
+    sizes: FloatArray  # shape (n_groups,): number of entries
+    sums: FloatArray  # shape (n_columns, n_groups)
+    remainders: FloatArray  # shape (n_columns, n_groups): what rounding the sums lost
 
 
-def grouped(
+def grouped_sums(
     users: npt.NDArray[np.int32],
     cells: npt.NDArray[np.int32],
+    values: FloatArray,
+    *,
+    n_columns: int,
     n_users: int,
-) -> Grouping:
-    """Group entries: a counting sort by user, and short sorts within rows.
+) -> Sums:
+    """Sum columns over the entries of each user and cell, and return the rounding errors too.
 
     Parameters
     ----------
     users, cells
         Shape (n,); of each entry.
+    values
+        Shape (n, n_columns); what is summed. With twice as many columns the second half holds
+        remainders: a summand is then a float and a smaller one.
     n_users
         How many users there are.
+
+    Notes
+    -----
+    Entries are moved next to those of their user once, and the rest happens within rows that fit
+    into the cache. Sums are carried as pairs of floats (Dekker's double-double with Knuth's exact
+    addition). They are exact, and therefore the same for every order and every grouping of the
+    values, as long as the values of one entry span fewer than about 2^100 units of their last
+    place: always, unless a user mixes rewards of wildly different magnitude in one cell.
     """
     starts = np.zeros(n_users + 1, np.int64)
     np.cumsum(np.bincount(users, minlength=n_users), out=starts[1:])
-    entry_cells, positions = np.empty_like(cells), np.empty(len(cells), np.uint32)
-    _scatter(users, cells, starts[:-1].copy(), entry_cells, positions)
+    keys, by_user = np.empty(len(users), np.int64), np.empty_like(values)
+    _scatter(users, cells, values, starts, starts[:-1].copy(), keys, by_user)
     indptr = np.zeros(n_users + 1, np.int64)
-    in_ranges(_sort_rows, starts, entry_cells, positions, indptr)
+    _in_ranges(_sort_rows, starts, keys, indptr)
     np.cumsum(indptr, out=indptr)
-    out_cells = np.empty(indptr[-1], np.int32)
-    in_ranges(_fill_cells, starts, entry_cells, indptr, out_cells)
-    return Grouping(starts, entry_cells, positions, indptr, out_cells)
+    n_groups = indptr[-1]
+    found = Sums(
+        indptr,
+        np.empty(n_groups, np.int32),
+        np.empty(n_groups),
+        *np.empty((2, n_columns, n_groups)),
+    )
+    _in_ranges(_fill_sums, starts, keys, by_user, *found)
+    return found
 
 
-def in_ranges(function: Callable[..., None], starts: IntArray, *arguments: Any) -> None:
+def _in_ranges(function: Callable[..., None], starts: IntArray, *arguments: Any) -> None:
     """Call ``function(first, last, starts, *arguments)`` for ranges of rows, in threads.
 
     Ranges have about as many entries each; ``function`` must not hold the GIL for long.
@@ -101,103 +108,41 @@ def in_ranges(function: Callable[..., None], starts: IntArray, *arguments: Any) 
 def _scatter(
     users: npt.NDArray[np.int32],
     cells: npt.NDArray[np.int32],
+    values: FloatArray,
+    starts: IntArray,
     cursor: IntArray,
-    out_cells: npt.NDArray[np.int32],
-    out_positions: npt.NDArray[np.uint32],
+    keys: IntArray,
+    by_user: FloatArray,
 ) -> None:
     """Write entries by user, in their order; ``cursor`` says where each user's go on."""
     for entry in range(len(users)):
-        place = cursor[users[entry]]
-        cursor[users[entry]] = place + 1
-        out_cells[place] = cells[entry]
-        out_positions[place] = entry
+        user = users[entry]
+        place = cursor[user]
+        cursor[user] = place + 1
+        keys[place] = (np.int64(cells[entry]) << _PLACE_BITS) | (place - starts[user])
+        for column in range(values.shape[1]):
+            by_user[place, column] = values[entry, column]
 
 
 @compiled
-def _sort_rows(
-    first: int,
-    last: int,
-    starts: IntArray,
-    cells: npt.NDArray[np.int32],
-    positions: npt.NDArray[np.uint32],
-    indptr: IntArray,
-) -> None:
-    """Sort the entries of some users by cell where they are, and count each user's groups.
-
-    Equal cells keep their order.
-    """
+def _sort_rows(first: int, last: int, starts: IntArray, keys: IntArray, indptr: IntArray) -> None:
+    """Sort the keys of some users, and count each user's groups; equal cells keep their order."""
     for user in range(first, last):
         begin, end = starts[user], starts[user + 1]
         if end - begin > _SHORT_ROW:
-            order = np.argsort(cells[begin:end], kind="mergesort")
-            cells[begin:end] = cells[begin:end][order]
-            positions[begin:end] = positions[begin:end][order]
+            keys[begin:end].sort()
         else:
             for entry in range(begin + 1, end):
-                cell, position, place = cells[entry], positions[entry], entry
-                while place > begin and cells[place - 1] > cell:
-                    cells[place], positions[place] = cells[place - 1], positions[place - 1]
+                key, place = keys[entry], entry
+                while place > begin and keys[place - 1] > key:
+                    keys[place] = keys[place - 1]
                     place -= 1
-                cells[place], positions[place] = cell, position
-        previous = np.int32(-1)
+                keys[place] = key
+        previous = -1
         for entry in range(begin, end):
-            indptr[user + 1] += cells[entry] != previous
-            previous = cells[entry]
-
-
-@compiled
-def _fill_cells(
-    first: int,
-    last: int,
-    starts: IntArray,
-    entry_cells: npt.NDArray[np.int32],
-    indptr: IntArray,
-    cells: npt.NDArray[np.int32],
-) -> None:
-    """Fill in the cell of each group."""
-    group = indptr[first] - 1
-    for user in range(first, last):
-        previous = np.int32(-1)
-        for entry in range(starts[user], starts[user + 1]):
-            if entry_cells[entry] != previous:
-                group += 1
-                previous = entry_cells[entry]
-                cells[group] = previous
-
-
-def grouped_sums(
-    grouping: Grouping, values: FloatArray, remainders: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the sum of each group's values, and its rounding error.
-
-    Parameters
-    ----------
-    grouping
-        The entries.
-    values, remainders
-        Shape (n,); summands, each a float and a smaller one (its remainder). ``remainders`` may
-        be empty, which means zeros.
-
-    Notes
-    -----
-    Sums are carried as pairs of floats (Dekker's double-double with Knuth's exact addition). They
-    are exact, and therefore the same for every order and every grouping of the values, as long as
-    the values of one entry span fewer than about 2^100 units of their last place: always, unless a
-    user mixes rewards of wildly different magnitude in one cell.
-    """
-    sums, lows = np.empty((2, len(grouping.cells)))
-    in_ranges(
-        _fill_sums,
-        grouping.starts,
-        grouping.entry_cells,
-        grouping.positions,
-        grouping.indptr,
-        values,
-        remainders,
-        sums,
-        lows,
-    )
-    return sums, lows
+            cell = keys[entry] >> _PLACE_BITS
+            indptr[user + 1] += cell != previous
+            previous = cell
 
 
 @compiled
@@ -205,29 +150,36 @@ def _fill_sums(
     first: int,
     last: int,
     starts: IntArray,
-    entry_cells: CellArray,
-    positions: npt.NDArray[np.uint32],
-    indptr: IntArray,
+    keys: IntArray,
     values: FloatArray,
-    remainders: FloatArray,
+    indptr: IntArray,
+    cells: npt.NDArray[np.int32],
+    sizes: FloatArray,
     sums: FloatArray,
-    lows: FloatArray,
+    remainders: FloatArray,
 ) -> None:
-    """Fill in the sum and the remainder of each group."""
-    has_low = len(remainders) > 0
+    """Fill in the cell, the size, the sums and the remainders of each group of some users."""
+    n_columns = len(sums)
+    has_low = values.shape[1] > n_columns
     group = indptr[first] - 1
     for user in range(first, last):
         previous = -1
         for entry in range(starts[user], starts[user + 1]):
-            value = values[positions[entry]]
-            low = remainders[positions[entry]] if has_low else 0.0
-            if entry_cells[entry] != previous:
+            cell, place = keys[entry] >> _PLACE_BITS, starts[user] + (keys[entry] & _PLACE)
+            is_new = cell != previous
+            if is_new:
                 group += 1
-                previous = entry_cells[entry]
-                sums[group] = value
-                lows[group] = low
-                continue
-            sums[group], lows[group] = _pair_sum(sums[group], lows[group], value, low)
+                previous = cell
+                cells[group], sizes[group] = cell, 0.0
+            sizes[group] += 1.0
+            for column in range(n_columns):
+                value = values[place, column]
+                low = values[place, n_columns + column] if has_low else 0.0
+                if not is_new:
+                    value, low = _pair_sum(
+                        sums[column, group], remainders[column, group], value, low
+                    )
+                sums[column, group], remainders[column, group] = value, low
 
 
 @compiled

@@ -18,14 +18,7 @@ from unswayed.errors import InputError
 from unswayed.estimators.rows import SparseRows
 from unswayed.events import UNKNOWN, Labels
 from unswayed.events.hashing import text_hash, user_hashes
-from unswayed.tallies.summing import (
-    Grouping,
-    cell_entries,
-    cell_sums,
-    grouped,
-    grouped_sums,
-    row_sums,
-)
+from unswayed.tallies.summing import cell_entries, cell_sums, grouped_sums, row_sums
 
 
 class UserRows:
@@ -457,21 +450,21 @@ def tally(
     cells = np.multiply(contexts, n_actions, dtype=np.int32)
     np.add(cells, actions, out=cells, casting="same_kind")
     rewards = np.asarray(rewards, np.float64) + 0.0  # turns -0.0 into 0.0
-    grouping = grouped(users.astype(np.int32, copy=False), cells, n_users)
-    del cells  # large
-    plays, _ = _exact_sums(grouping, np.ones(len(rewards)))
-    counts, count_rests, weighted_plays, weighted = plays, _NOTHING, _NOTHING, rewards
+    columns = [rewards, rewards * rewards]
     if weights is not None:
-        weighted_plays, weighted = plays, weights * rewards
-        counts, count_rests = _exact_sums(grouping, weights)
-    sums, sum_rests = _exact_sums(grouping, weighted)
-    squares, square_rests = _exact_sums(grouping, weighted * rewards)
-    return Tallies(
-        *(n_contexts, n_actions, grouping.indptr, grouping.cells),
-        *(counts, sums, squares),
-        *(count_rests, sum_rests, square_rests),
-        weighted_plays,
+        columns = [weights, weights * rewards, weights * rewards * rewards]
+    found = grouped_sums(
+        users.astype(np.int32, copy=False),
+        cells,
+        np.column_stack(columns),
+        n_columns=len(columns),
+        n_users=n_users,
     )
+    sums, rests, plays = [*found.sums], [*map(_if_any, found.remainders)], found.sizes
+    if weights is None:
+        sums, rests, plays = [plays, *sums], [_NOTHING, *rests], _NOTHING
+    filled: dict[str, Any] = dict(zip(Tallies.columns, [*sums, *rests, plays], strict=True))
+    return Tallies(n_contexts, n_actions, found.indptr, found.cells, **filled)
 
 
 def merged(first: Tallies, *others: Tallies) -> Tallies:
@@ -511,26 +504,31 @@ def summed(
             "a log with propensities and one without cannot be added up; read both the same way."
         )
     check_size(n_contexts, n_actions)
-    all_users, all_cells = np.concatenate(users), np.concatenate(cells)
-    grouping = grouped(all_users, all_cells, n_users)
-    del all_users, all_cells
+    rests = ("counts_remainder", "sums_remainder", "squares_remainder")
+    names = ["counts", "sums", "squares", *["plays"] * any(part.is_weighted for part in parts)]
+    n_columns = len(names)
+    if any(len(getattr(part, name)) for part in parts for name in rests):
+        names += (*rests, "plays_remainder")[:n_columns]
+    found = grouped_sums(
+        np.concatenate(users),
+        np.concatenate(cells),
+        np.concatenate([_side_by_side(part, names) for part in parts]),
+        n_columns=n_columns,
+        n_users=n_users,
+    )
+    columns: dict[str, Any] = dict(zip((*names[:3], "weighted_plays"), found.sums, strict=False))
+    columns |= dict(zip(rests, map(_if_any, found.remainders), strict=False))
+    return Tallies(n_contexts, n_actions, found.indptr, found.cells, **columns)
 
-    columns: dict[str, Any] = {}
-    for name in ("counts", "sums", "squares"):
-        values = np.concatenate([getattr(part, name) for part in parts])
-        rests = [getattr(part, f"{name}_remainder") for part in parts]
-        if any(map(len, rests)):
-            sizes = [len(part.cells) for part in parts]
-            rests = [
-                rest if len(rest) else np.zeros(size)
-                for rest, size in zip(rests, sizes, strict=True)
-            ]
-        added = _exact_sums(grouping, values, np.concatenate(rests))
-        columns[name], columns[f"{name}_remainder"] = added
-    if any(part.is_weighted for part in parts):
-        plays = np.concatenate([part.plays for part in parts])
-        columns["weighted_plays"], _ = _exact_sums(grouping, plays)
-    return Tallies(n_contexts, n_actions, grouping.indptr, grouping.cells, **columns)
+
+def _side_by_side(part: Tallies, names: Sequence[str]) -> FloatArray:
+    """Return columns of tallies as a matrix; those that are left empty are zero."""
+    values = np.zeros((len(part.cells), len(names)))
+    for place, name in enumerate(names):
+        column = getattr(part, name, _NOTHING)
+        if len(column):
+            values[:, place] = column
+    return values
 
 
 def check_size(n_contexts: int, n_actions: int) -> None:
@@ -542,12 +540,9 @@ def check_size(n_contexts: int, n_actions: int) -> None:
         )
 
 
-def _exact_sums(
-    grouping: Grouping, values: FloatArray, remainders: FloatArray = _NOTHING
-) -> tuple[FloatArray, FloatArray]:
-    """Return sums and remainders; nothing for these if no sum was rounded."""
-    sums, lows = grouped_sums(grouping, values, remainders)
-    return sums, lows if lows.any() else _NOTHING
+def _if_any(remainders: FloatArray) -> FloatArray:
+    """Return the remainders, or nothing if no sum was rounded."""
+    return remainders if remainders.any() else _NOTHING
 
 
 class Accumulator:
