@@ -117,7 +117,8 @@ def test_a_partition_is_learned_served_and_rolled_back_while_accounts_claim_attr
         first = decide(server, attributes={"country": "DE"})
         assert (first["leaf"], first["is_known"], first["plan"]) == ("everybody", True, 1)
         rewards = visit(server, rng, visits=8, colluders=200)
-        for segment in ("tea", "milk"):  # the plain mean is fooled in both
+        # The plain mean is fooled in both: .30 against .22 in 1,300 plays each, five deviations.
+        for segment in ("tea", "milk"):
             means = {action: np.mean(rewards[segment, action]) for action in CAFE.actions}
             assert max(CAFE.actions, key=means.__getitem__) == "cola"
         wait_for_windows()
@@ -160,6 +161,7 @@ def test_a_partition_is_learned_served_and_rolled_back_while_accounts_claim_attr
 
         # Reports and audits see the leaves, too.
         audit = server.get("/v1/shop/audit")
+        # Of 200 colluders, 160 ± 6 have praised cola twice or more, and nothing else.
         assert audit["flagged"] > 100
         assert server.get("/v1/shop/report")["policy"] == 1
         status = server.get("/v1/shop/status")
@@ -179,7 +181,8 @@ def test_a_partition_is_learned_served_and_rolled_back_while_accounts_claim_attr
         back = decide(server, "new", attributes={"country": "DE", "age": 40, "hour": 9})
         assert (back["leaf"], back["action"]) == ("everybody", "tea")
         server.post("/v1/shop/policy/1/activate")
-        assert decide(server, "new", attributes={"country": "DE", "age": 40})["action"] == "milk"
+        forth = decide(server, "new", attributes={"country": "DE", "age": 40, "hour": 9})
+        assert forth["action"] == "milk"
         plan = server.get("/v1/shop/policy")["plan"]
         assert (set(plan["contexts"]), plan["epoch"]) == (set(served["plan"]["contexts"]), 3)
 
@@ -187,6 +190,8 @@ def test_a_partition_is_learned_served_and_rolled_back_while_accounts_claim_attr
 def test_within_an_epoch_the_partition_stays_and_the_next_one_learns_it_again(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
+    """It is another one then, since a feature was added meanwhile."""
+
     def partition() -> tuple[str, int]:
         assert learned(server)["state"] == "done"
         served = server.get("/v1/shop/policy")
@@ -196,6 +201,8 @@ def test_within_an_epoch_the_partition_stays_and_the_next_one_learns_it_again(
         visit(server, rng, visits=4)
         wait_for_windows()
         first, epoch = partition()
+        more = {"features": {**FEATURES, "device": FeatureSettings()}}
+        assert server.call("PATCH", "/v1/shop", more).status_code == 200
         visit(server, rng, visits=1)
         wait_for_windows()
         assert partition() == (first, epoch)

@@ -157,32 +157,35 @@ class LinearAdvice:
     """The best action of a linear model, offered to the tree as one more attribute.
 
     A row has a constant, then for each number its clipped standard score and whether it is missing,
-    and for each category one place per code.
-
-    Parameters
-    ----------
-    actions
-        What the model chooses from.
-    centres, scales
-        One per feature; not used for categories.
-    coefficients
-        Shape (n_actions, n_columns).
+    and for each category one place per code. A ridge fit has coefficients of exactly 0 where it has
+    seen no play, so levels and missing values with nothing but zeros are unknown to it.
     """
 
-    actions: tuple[str, ...]
-    centres: FloatArray
-    scales: FloatArray
-    coefficients: FloatArray
+    actions: tuple[str, ...]  # what the model chooses from
+    centres: FloatArray  # shape (n_features,); not used for categories
+    scales: FloatArray  # shape (n_features,); not used for categories
+    coefficients: FloatArray  # shape (n_actions, n_columns)
 
     def choices(
-        self, features: Sequence[Feature], columns: Mapping[str, AttributeColumn]
+        self,
+        features: Sequence[Feature],
+        columns: Mapping[str, AttributeColumn],
+        *,
+        is_always_known: bool = False,
     ) -> IntArray:
-        """Return the codes of the advised actions."""
+        """Return the codes of the advised actions, ``MISSING`` where a value is unknown."""
         places, values = design_rows(features, self.centres, self.scales, columns)
         scores = np.zeros((len(places), len(self.actions)))
         for place, value in zip(places.T, values.T, strict=True):
             scores += self.coefficients.T[place] * value[:, None]
-        return np.asarray(scores.argmax(axis=1)) + 2
+        best = np.asarray(scores.argmax(axis=1)) + 2
+        if is_always_known:
+            return best
+        is_seen = (self.coefficients != 0.0).sum(axis=0) > 0
+        is_seen[0] = True
+        for feature, start in zip(features, first_columns(features), strict=False):
+            is_seen[start] |= feature.is_number  # a score of 0 in all plays says nothing
+        return np.where(is_seen[places].all(axis=1), best, MISSING)
 
     def to_json(self) -> dict[str, Any]:
         """Return the model as plain JSON values."""
@@ -277,7 +280,8 @@ class Partition:
     Notes
     -----
     Plain data without code: versioned, and with a hash of all of it, which a policy and a signed
-    decision can name. A value that no split of its path has seen has no leaf.
+    decision can name. A value that no split of its path has seen has no leaf; a split by the advice
+    has seen what the linear model was fitted to, of all attributes.
 
     Examples
     --------

@@ -367,8 +367,9 @@ def linear(world: World, _: float) -> tuple[IntArray, str]:
     folds = np.arange(rows.n_users) % 2
     fitted = cross_fitted_advice(start.features, attributes, rows, folds, tuple(actions))
     assert fitted is not None
-    chosen = fitted[0].choices(start.features, attribute_columns(world.visits, world.features)) - 2
-    return codes_of([actions[code] for code in chosen]), ""
+    visits = attribute_columns(world.visits, world.features)
+    chosen = fitted[0].choices(start.features, visits, is_always_known=True)
+    return codes_of([actions[code - 2] for code in chosen]), ""
 
 
 PLAYERS: dict[str, Player] = {

@@ -40,6 +40,22 @@ def shop_log(rng: np.random.Generator, *, is_pushed: bool = False) -> pa.Table:
     )
 
 
+def linear_log(rng: np.random.Generator) -> pa.Table:
+    """Rewards are linear in three numbers of each visit, so that a tree is a poor fit."""
+    users = np.repeat(np.arange(N_USERS), 20)
+    numbers = rng.standard_normal((len(users), 3))
+    actions = rng.integers(3, size=len(users))
+    rewards = (numbers @ rng.standard_normal((3, 3)))[np.arange(len(users)), actions]
+    return pa.table(
+        {
+            "user": [f"u{user}" for user in users],
+            **{name: numbers[:, place] for place, name in enumerate(FEATURES)},
+            "action": [f"a{action}" for action in actions],
+            "reward": rewards + rng.standard_normal(len(users)),
+        }
+    )
+
+
 def visits(rng: np.random.Generator, n: int = 2_000) -> tuple[pa.Table, np.ndarray]:
     """Return fresh visits, and what is best for each."""
     country = rng.choice(["NO", "SE", "DE", "FR", "IT"], n)

@@ -10,26 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.learners.features.logs import FEATURES, N_USERS, shop_log
+from tests.learners.features.logs import FEATURES, linear_log, shop_log
 from tests.learners.same_bits import assert_same_bits
 from tests.refusals import refusal
 from unswayed import learn_log, learn_on_cluster
-
-
-def linear_log(rng: np.random.Generator) -> pa.Table:
-    """Rewards are linear in three numbers of each visit, so that a tree is a poor fit."""
-    users = np.repeat(np.arange(N_USERS), 20)
-    numbers = rng.standard_normal((len(users), 3))
-    actions = rng.integers(3, size=len(users))
-    rewards = (numbers @ rng.standard_normal((3, 3)))[np.arange(len(users)), actions]
-    return pa.table(
-        {
-            "user": [f"u{user}" for user in users],
-            **{name: numbers[:, place] for place, name in enumerate(FEATURES)},
-            "action": [f"a{action}" for action in actions],
-            "reward": rewards + rng.standard_normal(len(users)),
-        }
-    )
 
 
 @pytest.mark.usefixtures("small_blocks")

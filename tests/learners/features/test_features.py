@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
 
-from tests.learners.features.logs import BEST, FEATURES, N_USERS, shop_log, visits
+from tests.learners.features.logs import BEST, FEATURES, N_USERS, linear_log, shop_log, visits
 from tests.refusals import refusal
 from unswayed import Events, Policy, RobustMCB, learn_log, learn_on_cluster
 from unswayed.events import Columns, read_events
@@ -173,6 +173,31 @@ def test_advice_may_come_from_a_column(rng: np.random.Generator) -> None:
     policy = learn_log(advised, features=["hour"], advice="model", alpha=0.1).policy
     assert set(policy.context_labels) == {"model is milk", "model is tea", "model is water"}
     assert policy.decide({"hour": 3, "model": "water"}).action == "water"
+
+
+def test_advice_does_not_cover_values_that_the_log_never_had(
+    rng: np.random.Generator, tmp_path: Path
+) -> None:
+    """Such a row gets the default action and a flag, and is left out of a later log."""
+    log = linear_log(rng)
+    log = log.append_column("land", pa.array(rng.choice(["NO", "SE"], len(log))))
+    learned = learn_log(log, features=[*FEATURES, "land"], alpha=0.1)
+    learned.policy.save(tmp_path / "policy.json")
+    policy = Policy.load(tmp_path / "policy.json")
+    assert policy.partition is not None
+    assert policy.partition.advice is not None
+    assert "no leaf" not in " ".join(learned.notes)
+    seen = {"country": 0.5, "age": -9.0, "hour": 0.0, "land": "NO"}
+    assert policy.decide(seen).is_known
+    unseen: list[dict[str, Any]] = [{"land": "XX"}, {"land": None}, {"age": None}]
+    for value in unseen:
+        found = policy.decide({**seen, **value})
+        assert (found.leaf, found.is_known) == (None, False)
+        assert found.action == policy.action_labels[policy.default_action]
+    land = pa.array(["XX", None, "NO", *log["land"].to_pylist()[3:]])
+    tuesday = log.set_column(log.column_names.index("land"), "land", land)
+    again = learn_log(tuesday, features=[*FEATURES, "land"], partition=policy.partition, alpha=0.1)
+    assert again.policy.counts.sum() == len(log) - 2
 
 
 def test_the_picture_of_the_tree_has_every_rule_and_decision(rng: np.random.Generator) -> None:

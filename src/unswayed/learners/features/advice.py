@@ -135,7 +135,10 @@ def cross_fitted_advice(
     advised = np.zeros(len(rows.actions), np.int64)
     for fold, part in enumerate(moments):
         chosen = of_rows == fold
-        advised[chosen] = model(everything - part).choices(features, _selected(columns, chosen))
+        # The other folds may lack a rare value, which the model of all users knows.
+        advised[chosen] = model(everything - part).choices(
+            features, _selected(columns, chosen), is_always_known=True
+        )
     return model(everything), advised
 
 
