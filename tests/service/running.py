@@ -96,17 +96,31 @@ def running(
         # Always the same users explore, so that a test does not depend on luck.
         Secrets(b"sixteen bytes ok").save(folder / "test.secret")
     prepared = prepare(configuration, store=store, secret_path=folder / "test.secret")
+    with serving(prepared, folder, configuration.server, needs_keys=needs_keys) as found:
+        yield found
+
+
+@contextmanager
+def serving(
+    prepared: Prepared,
+    folder: Path,
+    limits: ServerSettings | None = None,
+    *,
+    needs_keys: bool = False,
+) -> Iterator[Running]:
+    """Serve a store that is prepared, from a thread of this process."""
+    limits = limits or ServerSettings()
     (folder / "metrics").mkdir(exist_ok=True)
     begin = partial(
         Service,
-        store,
+        prepared.store,
         prepared.secrets,
         folder / "metrics",
-        configuration.server,
+        limits,
         is_public=needs_keys,
     )
     listening = socket.create_server(("127.0.0.1", 0))
-    uvicorn_server = uvicorn.Server(server_config(create_app(begin), configuration.server))
+    uvicorn_server = uvicorn.Server(server_config(create_app(begin), limits))
     thread = threading.Thread(target=uvicorn_server.run, args=([listening],), daemon=True)
     thread.start()
     try:
@@ -115,7 +129,7 @@ def running(
             time.sleep(0.01)
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         with httpx.Client(base_url=address, timeout=60.0) as http:
-            yield Running(address, store, prepared, folder, http)
+            yield Running(address, prepared.store, prepared, folder, http)
     finally:
         uvicorn_server.should_exit = True
         thread.join(timeout=20)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psycopg
@@ -22,9 +23,10 @@ import pytest
 from tests.faults.test_full_disk import room_for
 from tests.postgresql import command as postgresql_command
 from tests.service.conftest import new_database
-from tests.service.running import SHOP, Running, command, running, until
+from tests.service.running import SHOP, Running, command, running, serving, until
 from unswayed.service.database import opened
 from unswayed.service.settings import ServerSettings
+from unswayed.service.upkeep import back_up
 
 TOML = """
 [campaigns.shop]
@@ -236,6 +238,47 @@ def test_a_full_disk_gives_503_and_the_service_returns_by_itself(
         server.post("/v1/shop/reward", body)
         server.decide("cleo")
         assert len(stored_rewards(store)) == n_before + 1
+
+
+def test_a_store_that_becomes_read_only_gives_503_until_it_can_be_written(
+    sqlite_shop: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system that remounts a disk fails open files first, and then opens them for reading."""
+    body = {"token": sqlite_shop.decide()["token"], "reward": 1.0}
+    until(lambda: sqlite_shop.get("/v1/shop/status")["decisions"] == 1)
+    connect = sqlite3.connect
+
+    def read_only(address: str, **more: Any) -> Any:
+        return connect(address.replace("mode=rw", "mode=ro"), **more)
+
+    with room_for(0):
+        assert sqlite_shop.refused("POST", "/v1/shop/reward", body) == (503, "store_unavailable")
+        monkeypatch.setattr(sqlite3, "connect", read_only)
+    for _ in range(3):
+        assert sqlite_shop.refused("POST", "/v1/shop/reward", body) == (503, "store_unavailable")
+    assert sqlite_shop.refused("POST", "/v1/shop/learn") == (503, "store_unavailable")
+    assert sqlite_shop.get("/v1/shop/status")["rewards"] == 0  # what is there can be read
+    time.sleep(1.0)  # it tries again meanwhile
+    assert sqlite_shop.refused("GET", "/readyz") == (503, "not_ready")
+    with serving(sqlite_shop.prepared, sqlite_shop.folder) as worker:  # started meanwhile
+        assert worker.refused("GET", "/readyz") == (503, "not_ready")
+    monkeypatch.undo()
+    until(lambda: sqlite_shop.call("GET", "/readyz").status_code == 200)
+    sqlite_shop.post("/v1/shop/reward", body)
+    assert len(stored_rewards(sqlite_shop.store)) == 1
+
+
+def test_a_backup_that_is_put_in_place_of_the_store_is_served(sqlite_shop: Running) -> None:
+    back_up(sqlite_shop.store, f"sqlite:///{sqlite_shop.folder}/copy.db")
+    sqlite_shop.post("/v1/shop/archive")
+    visit = {"user": "ann", "context": "lunch"}
+    assert sqlite_shop.refused("POST", "/v1/shop/decide", visit) == (409, "archived")
+    for name in ("shop.db-wal", "shop.db-shm"):
+        (sqlite_shop.folder / name).unlink()
+    (sqlite_shop.folder / "copy.db").replace(sqlite_shop.folder / "shop.db")
+    until(lambda: sqlite_shop.call("POST", "/v1/shop/decide", visit).status_code == 200)
+    reward = {"token": sqlite_shop.decide()["token"], "reward": 1.0}
+    until(lambda: sqlite_shop.call("POST", "/v1/shop/reward", reward).status_code == 200)
 
 
 def test_a_lost_sqlite_file_gives_503_and_nothing_is_written_into_the_void(

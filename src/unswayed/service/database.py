@@ -179,7 +179,7 @@ class Connection:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
-        self._inode = path.stat().st_ino
+        self._file = path.stat()
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Run a statement and return its rows."""
@@ -254,16 +254,22 @@ class Connection:
         """Begin a transaction that writes, waiting for other processes that do."""
         self.execute("BEGIN IMMEDIATE")
 
+    def check_file(self) -> None:
+        """Raise ``StoreError`` if the file is not the one that was opened."""
+        try:
+            is_same = os.path.samestat(self._path.stat(), self._file)
+        except OSError as error:
+            raise StoreError(f"{self._path}: {error.strerror}") from error
+        if not is_same:
+            raise StoreError(f"{self._path} was replaced by another file")
+
     def commit(self) -> None:
         """Commit and sync, if the file is still the one that was opened."""
         try:
-            is_there = self._path.stat().st_ino == self._inode
-        except OSError as error:
+            self.check_file()
+        except StoreError:
             self.rollback()
-            raise StoreError(f"{self._path}: {error.strerror}") from error
-        if not is_there:
-            self.rollback()
-            raise StoreError(f"{self._path} was replaced by another file")
+            raise
         self.execute("COMMIT")
 
     def rollback(self) -> None:

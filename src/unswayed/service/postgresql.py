@@ -92,9 +92,8 @@ class PostgresqlConnection(Connection):
         """Begin a transaction that writes."""
         self.execute("BEGIN")
 
-    def commit(self) -> None:
-        """Make the transaction durable."""
-        self.execute("COMMIT")
+    def check_file(self) -> None:
+        """Do nothing: files are the server's."""
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Run a statement and return its rows."""

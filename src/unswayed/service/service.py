@@ -111,10 +111,13 @@ class Watcher:
         """Look for changes now; ``StoreError`` if the store cannot be read."""
         with self._lock:
             try:
+                is_new = self._connection is None
                 if self._connection is None:
                     self._connection = self._database.connect()
+                self._connection.check_file()
                 change = change_number(self._connection)
-                if change != self.state.change:
+                # Another file, such as a backup put in its place, may have the same number.
+                if is_new or change != self.state.change:
                     self.state = self._loaded(self._connection, change)
             except StoreError:
                 if self._connection is not None:

@@ -147,10 +147,11 @@ class Writer:
         self._n_last = 0
         self._is_stopping = False
         self._connection: Connection | None = None
-        self.is_healthy = True
+        self.is_healthy = False
         self.n_dropped = 0
         self.n_commits = 0
         self.commit_seconds = 0.0
+        self._write_group([], [], {})
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
 
@@ -246,6 +247,8 @@ class Writer:
             if self._connection is None:
                 self._connection = self._database.connect()
             with self._connection.transaction():
+                if not self.is_healthy:  # an empty transaction succeeds on a read-only file
+                    self._connection.execute("UPDATE meta SET value = value WHERE name = 'schema'")
                 # Those that are written by the same function together: one statement for all.
                 for write in dict.fromkeys(request.write for request in requests):
                     alike = [request for request in requests if request.write is write]
