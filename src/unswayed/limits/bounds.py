@@ -36,6 +36,9 @@ def instance_complexity(
 ) -> float:
     """Return the paper's K(B), the factor that the contexts put into the error.
 
+    It is Σ_{j≤A} sqrt(nu_[j]) + sqrt(A·Σ_{j>A} nu_[j]), plus sqrt(2·context_error·A) when there are
+    contexts beyond the first A.
+
     Parameters
     ----------
     context_probabilities
@@ -44,11 +47,6 @@ def instance_complexity(
         Actions A; the A likeliest contexts are learned one by one, the others jointly.
     context_error
         The ℓ1 error of the context probabilities that rank the contexts; 0 when they are known.
-
-    Returns
-    -------
-    Σ_{j≤A} sqrt(nu_[j]) + sqrt(A·Σ_{j>A} nu_[j]), plus sqrt(2·context_error·A) when there are
-    contexts beyond the first A.
 
     Notes
     -----
@@ -99,17 +97,8 @@ def upper_bound_suboptimality(
 ) -> float:
     """Return K(B)·sqrt(alpha/N), Theorem 5.1's bound on the suboptimality of Algorithm 2.
 
-    Parameters
-    ----------
-    context_probabilities, n_actions
-        As in `instance_complexity`.
-    alpha
-        alpha; SA/L if that is larger, when there are fewer users than `users_needed`.
-    interactions_per_user
-        Plays N of each user.
+    For N plays of each user. With fewer users than `users_needed`, SA/L takes the place of alpha.
 
-    Examples
-    --------
     >>> round(upper_bound_suboptimality([0.25] * 4, 4, 0.2, 80), 10)
     0.1
     """
@@ -123,21 +112,12 @@ def lower_bound_interactions(
 ) -> float:
     """Return min(S,A)·alpha²/gap², the plays per user below which every method may fail.
 
-    Parameters
-    ----------
-    n_contexts, n_actions
-        S and A, contexts uniform.
-    alpha, target_suboptimality
-        alpha and epsilon. The worlds of the proof have a gap of 3·epsilon.
+    Contexts are uniform, and the worlds of the proof have a gap of 3·epsilon, the target.
 
-    Notes
-    -----
     Guarantee: Theorem 4.1, when the users are polynomially many in S, A and 1/epsilon. Deviations:
     the proof defeats (gap/3, 1/3)-PAC methods, and covers alpha < 1/6 although the theorem says
     1/3. The theorem has min(S,A)^(1−beta), beta as small as one likes for large S and A.
 
-    Examples
-    --------
     >>> round(lower_bound_interactions(10, 10, 0.3, 0.01), 10)
     1000.0
     """
@@ -182,19 +162,9 @@ def swap_separation(
 ) -> Floats:
     """Return d' = gap·sqrt(2N/A)/noise, the swap as seen through one user in standard deviations.
 
-    Parameters
-    ----------
-    gap
-        Best minus runner-up, above 0.
-    interactions_per_user
-        All plays of one user, N.
-    n_actions
-        Actions A, played uniformly.
-    noise
-        Standard deviation of one reward; 0.5 is the most that rewards of 0 and 1 can have.
+    The gap is best minus runner-up, N counts all plays of one user, uniform over A actions, and the
+    noise is the standard deviation of one reward; 0.5 is the most that rewards of 0 and 1 can have.
 
-    Examples
-    --------
     >>> float(swap_separation(0.1, 50, 4, noise=0.5))
     1.0
     """
@@ -231,18 +201,10 @@ def smallest_swap_coalition(
 ) -> Floats:
     """Return the share of colluders from which some attack hides the swap from every method.
 
-    Parameters
-    ----------
-    gap, interactions_per_user, n_actions, noise
-        As in `swap_separation`.
+    Parameters as in `swap_separation`. Guarantee: TV/(1+TV) with TV = `normal_total_variation`;
+    exact for normal rewards and N/A plays of each action, an approximation otherwise. Not in the
+    paper.
 
-    Notes
-    -----
-    Guarantee: TV/(1+TV) with TV = `normal_total_variation`; exact for normal rewards and N/A plays
-    of each action, an approximation otherwise. Not in the paper.
-
-    Examples
-    --------
     >>> round(float(smallest_swap_coalition(0.1, 50, 4)), 6)
     0.276895
     """
@@ -257,8 +219,6 @@ def largest_swap_interactions(
 
     The inverse of `smallest_swap_coalition` in the plays.
 
-    Examples
-    --------
     >>> round(largest_swap_interactions(0.1, 4, 0.276895), 2)
     50.0
     """

@@ -42,25 +42,28 @@ SMALLEST_ARRIVAL_RATIO = 2.0
 def check_gap(gap: ArrayLike, base: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return gap and base as arrays, or say why base and base + gap are not two mean rewards."""
     gaps, bases = np.asarray(gap, dtype=np.float64), np.asarray(base, dtype=np.float64)
-    if (bad := _first(~((bases >= 0) & (bases < 1)), bases)) is not None:
-        raise InputError(
-            f"{option('--base')} is {bad}: it is the mean reward of the ordinary action and "
-            "rewards are 0 or 1, so it must be at least 0 and below 1."
-        )
-    if (bad := _first(~(gaps > 0), gaps)) is not None:
-        raise InputError(
-            f"{option('--gap')} is {bad}: between actions that are equally good there is "
-            "nothing to hide. Give the better action's mean reward minus the other's, above 0."
-        )
+    _refuse(
+        option("--base"),
+        bases,
+        ~((bases >= 0) & (bases < 1)),
+        "it is the mean reward of the ordinary action and rewards are 0 or 1, so it must be at "
+        "least 0 and below 1.",
+    )
+    _refuse(
+        option("--gap"),
+        gaps,
+        ~(gaps > 0),
+        "between actions that are equally good there is nothing to hide. Give the better action's "
+        "mean reward minus the other's, above 0.",
+    )
     room = 1 - bases
     # A rounding error above one is forgiven: 1 - 0.9 is a little less than 0.1.
     is_too_large = gaps > room * (1 + 1e-12)
-    if (bad := _first(is_too_large, gaps)) is not None:
-        largest = _first(is_too_large, room)
+    if is_too_large.any():
+        bad, most, where = (_first(is_too_large, values) for values in (gaps, room, bases))
         raise InputError(
-            f"{option('--gap')} {bad} is too large for base {_first(is_too_large, bases)}: "
-            "rewards are 0 or 1, so base + gap is a probability. The largest gap here is "
-            f"{largest:g}."
+            f"{option('--gap')} {bad} is too large for base {where}: rewards are 0 or 1, so "
+            f"base + gap is a probability. The largest gap here is {most:g}."
         )
     return np.minimum(gaps, room), bases
 
@@ -68,44 +71,34 @@ def check_gap(gap: ArrayLike, base: ArrayLike) -> tuple[FloatArray, FloatArray]:
 def check_coalition(alpha: ArrayLike) -> FloatArray:
     """Return the coalition's share of the users as an array, or say why it is none."""
     fractions = np.asarray(alpha, dtype=np.float64)
-    if (bad := _first(fractions == 0, fractions)) is not None:
+    if (fractions == 0).any():
         raise InputError(
             f"{ALPHA} is 0: without a coalition nobody hides anything and "
             "there is no limit to compute. Give the largest share you expect, above 0."
         )
-    if (bad := _first(~((fractions > 0) & (fractions < 1)), fractions)) is not None:
-        raise InputError(
-            f"{ALPHA} is {bad}: it is a share of the users, so it must "
-            "lie between 0 and 1 (20% is 0.2)."
-        )
+    is_bad = ~((fractions > 0) & (fractions < 1))
+    why = "it is a share of the users, so it must lie between 0 and 1 (20% is 0.2)."
+    _refuse(ALPHA, fractions, is_bad, why)
     return fractions
 
 
 def check_minority(alpha: ArrayLike) -> FloatArray:
     """Return the coalition's share as an array when it is below one half, or say why not."""
     fractions = check_coalition(alpha)
-    if (bad := _first(fractions >= 0.5, fractions)) is not None:
-        raise InputError(
-            f"{ALPHA} is {bad}: a coalition of half the users or more can "
-            "hide any gap indefinitely, so no number of plays is enough."
-        )
+    why = "a coalition of half the users or more can hide any gap indefinitely, so no number of "
+    _refuse(ALPHA, fractions, fractions >= 0.5, f"{why}plays is enough.")
     return fractions
 
 
 def check_interactions(interactions: ArrayLike, *, at_least: int = 0) -> IntArray:
     """Return numbers of plays as an integer array, or say why they are none."""
-    plays = np.asarray(interactions)
+    plays, name = np.asarray(interactions), option("--interactions")
     whole = plays.astype(np.float64)
-    if (bad := _first(~((whole >= at_least) & (whole == np.floor(whole))), plays)) is not None:
-        raise InputError(
-            f"{option('--interactions')} is {bad}: it counts plays per user, so it must be a "
-            f"whole number of at least {at_least}."
-        )
-    if (bad := _first(whole > MAX_INTERACTIONS, plays)) is not None:
-        raise InputError(
-            f"{option('--interactions')} is {bad}: the limits are computed for up to "
-            f"{MAX_INTERACTIONS:,} plays per user."
-        )
+    is_bad = ~((whole >= at_least) & (whole == np.floor(whole)))
+    why = f"it counts plays per user, so it must be a whole number of at least {at_least}."
+    _refuse(name, plays, is_bad, why)
+    why = f"the limits are computed for up to {MAX_INTERACTIONS:,} plays per user."
+    _refuse(name, plays, whole > MAX_INTERACTIONS, why)
     return plays.astype(np.int64)
 
 
@@ -135,7 +128,8 @@ def check_context_probabilities(context_probabilities: ArrayLike) -> FloatArray:
             "context_probabilities must be one list with a number for each context; "
             f"its shape is {probabilities.shape}."
         )
-    if (bad := _first(~(probabilities >= 0), probabilities)) is not None:
+    if (is_bad := ~(probabilities >= 0)).any():
+        bad = _first(is_bad, probabilities)
         raise InputError(f"context_probabilities contains {bad}: a probability is at least 0.")
     total = float(probabilities.sum())
     if not abs(total - 1) <= SUM_TOLERANCE:
@@ -165,36 +159,33 @@ def check_target(target_suboptimality: float, alpha: float) -> tuple[float, floa
     return target, fraction
 
 
-def _first(is_bad: BoolArray, values: NDArray[np.number]) -> float | None:
-    """Return the first bad value, or None."""
+def _refuse(name: str, values: NDArray[np.number], is_bad: BoolArray, why: str) -> None:
+    if is_bad.any():
+        raise InputError(f"{name} is {_first(is_bad, values)}: {why}")
+
+
+def _first(is_bad: BoolArray, values: NDArray[np.number]) -> float:
+    """Return the first bad value."""
     mask, candidates = np.broadcast_arrays(is_bad, values)
-    return candidates[mask].flat[0].item() if mask.any() else None
+    found: float = candidates[mask].flat[0].item()
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
     """Traffic model: rewards, activity and exploration.
 
-    Attributes
-    ----------
-    base
-        Mean reward of a runner-up where rewards are 0 or 1, such as a click rate; None for others.
-    deviation
-        Standard deviation of one reward. None: that of ``base``, or 0.5 without one.
-    arrival_ratio
-        c_L, the plays of the busiest user over those of the least busy one; at least 2.
-    is_heavy_tailed
-        Whether activity is heavy-tailed instead: a tenth of the users has most of the visits.
-    exploration
-        Share of the plays that are uniform over the actions; the others play what looks best. One
-        plans for exploration, less for a log with propensities.
+    ``base`` is the mean reward of a runner-up where rewards are 0 or 1, such as a click rate;
+    ``deviation`` that of one reward, None for that of ``base``, or 0.5 without one. In heavy-tailed
+    traffic a tenth of the users has most of the visits. ``exploration`` below one is for a log with
+    propensities, whose other plays are what looked best.
     """
 
     base: float | None = None
     deviation: float | None = None
-    arrival_ratio: float = SMALLEST_ARRIVAL_RATIO
+    arrival_ratio: float = SMALLEST_ARRIVAL_RATIO  # c_L, busiest over least busy user
     is_heavy_tailed: bool = False
-    exploration: float = 1.0
+    exploration: float = 1.0  # share of the plays that are uniform over the actions
 
     def __post_init__(self) -> None:
         if self.base is not None and not 0.0 < self.base < 1.0:

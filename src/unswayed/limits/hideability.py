@@ -32,31 +32,22 @@ TABLE_REACH = 10
 
 @dataclass(frozen=True, slots=True)
 class LimitsRow:
-    """The limits after some plays of the better action by each user.
-
-    ``smallest_coalition`` makes both worlds look alike, ``smallest_one_sided`` the better world
-    like a clean ordinary one. ``distance`` is what the coalition asked about leaves visible in one
-    user, at best for it; ``success_bound`` the most that any method can succeed with, given the
-    users, None without them.
-    """
+    """The limits after some plays of the better action by each user."""
 
     interactions: int
-    smallest_coalition: float
-    smallest_one_sided: float
-    distance: float
+    smallest_coalition: float  # that makes both worlds look alike
+    smallest_one_sided: float  # that makes the better world look like a clean ordinary one
+    distance: float  # what the coalition asked about leaves visible in one user, at best for it
     is_hidden: bool
-    success_bound: float | None
+    success_bound: float | None  # most that any method can succeed with; None without n_users
 
 
 @dataclass(frozen=True, slots=True)
 class Hideability:
     """What a coalition can hide, and what it cannot: the question, the answer in numbers and words.
 
-    ``asked`` is the row for the plays asked about, and ``rows`` are the limits as plays grow. The
-    coalition can make both worlds look alike ``hidden_until`` that many plays per user, and no
-    longer ``visible_from`` one more on. To someone who knows that the ordinary world is clean,
-    ``one_sided_distance`` stays visible in one user, and the coalition can hide
-    ``hidden_until_one_sided``.
+    To someone who knows that the ordinary world is clean, ``one_sided_distance`` stays visible in
+    one user, and the coalition can hide the gap ``hidden_until_one_sided``.
     """
 
     gap: float
@@ -64,12 +55,12 @@ class Hideability:
     adversarial_fraction: float
     base: float
     n_users: int | None
-    asked: LimitsRow
+    asked: LimitsRow  # for the plays asked about
     one_sided_distance: float
-    hidden_until: int
+    hidden_until: int  # plays per user up to which both worlds can be made to look alike
     visible_from: int
     hidden_until_one_sided: int
-    rows: tuple[LimitsRow, ...]
+    rows: tuple[LimitsRow, ...]  # as plays grow
     words: tuple[str, ...]
 
 
@@ -158,11 +149,8 @@ def can_hide(
 def _listed_plays(plays: int, hidden_until: int) -> list[int]:
     reach = min(MAX_INTERACTIONS, TABLE_REACH * max(plays, hidden_until))
     listed = {plays, hidden_until + 1} | ({hidden_until} if hidden_until else set())
-    decade = 1
-    while decade <= reach:
-        listed |= {step * decade for step in TABLE_STEPS if step * decade <= reach}
-        decade *= 10
-    return sorted(listed)
+    usual = {step * 10**digits for step in TABLE_STEPS for digits in range(len(str(reach)))}
+    return sorted(listed | {n for n in usual if n <= reach})
 
 
 def _words(

@@ -14,9 +14,8 @@ per play, and any beginning of the sequence is hidden at least as well as the wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,20 +40,10 @@ NEGLIGIBLE = 1e-300
 
 @compiled
 def binomial_window(n: int, p: float) -> tuple[int, FloatArray]:
-    """Return the binomial probabilities where they are not negligible.
+    """Return the smallest count that is not negligible, and P(K = k) from it on, up to a factor.
 
-    From the likeliest count outwards each probability follows from its neighbour, and the sum of
-    all scales them, so no factorial is ever formed. About 74·sqrt(n p (1−p)) entries.
-
-    Parameters
-    ----------
-    n, p
-        Number of draws and probability of a one.
-
-    Returns
-    -------
-    first, probabilities
-        ``probabilities[j]`` is P(K = first + j).
+    From the likeliest count outwards each probability follows from its neighbour, so no factorial
+    is ever formed. About 74·sqrt(n p (1−p)) entries.
     """
     if p <= 0.0:
         return 0, np.ones(1)
@@ -82,82 +71,14 @@ def binomial_window(n: int, p: float) -> tuple[int, FloatArray]:
         weights[k + 1 - first] = weights[k - first] * ((n - k) / (k + 1) * odds)
     for k in range(mode, first, -1):
         weights[k - 1 - first] = weights[k - first] * (k / (n - k + 1) / odds)
-
-    total, lost = 0.0, 0.0
-    for weight in weights:  # compensated, so that a million terms lose nothing
-        step = weight - lost
-        grown = total + step
-        lost = (grown - total) - step
-        total = grown
-    return first, weights / total
-
-
-@compiled
-def log_ratio(k: int, n: int, per_one: float, per_zero: float) -> float:
-    """Return log P1(k)/P0(k) from the log ratios of a single one and a single zero.
-
-    The ratios may be infinite (base 0, or base + gap = 1), so zero counts are left out.
-    """
-    ones = k * per_one if k > 0 else 0.0
-    zeros = (n - k) * per_zero if k < n else 0.0
-    return ones + zeros
-
-
-@compiled
-def excess(n: int, better: float, per_one: float, per_zero: float, fraction: float) -> float:
-    """Return Σ_k [(1−fraction)·P1(k) − P0(k)]_+ for binomial P1 (at `better`) and P0.
-
-    Each term is written P1(k)·(1 − e^−x) with x = log((1−fraction)·P1(k)/P0(k)), a product of two
-    numbers in [0, 1] known to full relative precision. x grows with k, so the sum runs from the
-    top count down to the first k where x is not positive.
-    """
-    first, probabilities = binomial_window(n, better)
-    kept = math.log1p(-fraction)
-    total, lost = 0.0, 0.0
-    for j in range(probabilities.size - 1, -1, -1):
-        surplus = -math.expm1(-(kept + log_ratio(first + j, n, per_one, per_zero)))
-        if not surplus > 0.0:
-            break
-        step = probabilities[j] * surplus - lost
-        grown = total + step
-        lost = (grown - total) - step
-        total = grown
-    return (1.0 - fraction) * total
-
-
-@compiled
-def excess_over(
-    n: IntArray,
-    better: FloatArray,
-    per_one: FloatArray,
-    per_zero: FloatArray,
-    fraction: FloatArray,
-) -> FloatArray:
-    """Return `excess` for each entry of five flat arrays of one length."""
-    result = np.empty(n.size)
-    for i in range(n.size):
-        result[i] = excess(n[i], better[i], per_one[i], per_zero[i], fraction[i])
-    return result
-
-
-def single_log_ratios(base: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return log((base+gap)/base) and log((1−base−gap)/(1−base)), infinite at the ends."""
-    with np.errstate(divide="ignore"):
-        return np.log1p(gap / base), np.log1p(np.maximum(-gap / (1 - base), -1.0))
+    return first, weights
 
 
 @dataclass(frozen=True, slots=True)
 class CountDistribution:
     """A distribution over the number of ones in a user's first plays.
 
-    Attributes
-    ----------
-    interactions
-        Number n of plays.
-    first
-        The smallest count listed.
-    probabilities
-        ``probabilities[j]`` is P(K = first + j); counts not listed have probability 0.
+    ``probabilities[j]`` is P(K = first + j); counts not listed have probability 0.
     """
 
     interactions: int
@@ -181,21 +102,11 @@ class CountDistribution:
 
 @dataclass(frozen=True, slots=True)
 class HidingAdversary:
-    """The rewards of a hiding coalition's members when the contested action is played.
+    """The rewards of a hiding coalition's members when the contested action is played."""
 
-    Attributes
-    ----------
-    counts
-        Distribution of the number of ones among a member's first n plays of the action.
-    afterwards
-        Probability of a one once those plays are over, when nothing is hidden any more.
-    distance
-        What stays visible in one user: the total variation distance between the two worlds.
-    """
-
-    counts: CountDistribution
-    afterwards: float
-    distance: float
+    counts: CountDistribution  # of the ones among a member's first n plays of the action
+    afterwards: float  # probability of a one once those plays are over
+    distance: float  # total variation distance between the two worlds that one user still shows
 
     def start(self, n_members: int, rng: np.random.Generator) -> RewardUrns:
         """Create one urn per member, from which rewards are drawn play by play."""
@@ -207,15 +118,10 @@ class HidingAdversary:
 class HidingPair:
     """The two coalitions that make two worlds look alike, and what is then seen in both.
 
-    Attributes
-    ----------
-    ordinary
-        The coalition beside good users whose mean reward is base.
-    better
-        The coalition beside good users whose mean reward is base + gap.
-    observed
-        Counts seen over all users in the ordinary world; the better world's differ from them by
-        `ordinary.distance`, which is zero when the coalition is large enough.
+    ``ordinary`` is the coalition beside good users whose mean reward is base, ``better`` the one
+    beside base + gap. ``observed`` are the counts over all users in the ordinary world; the better
+    world's differ from them by ``ordinary.distance``, which is zero if the coalition is large
+    enough.
     """
 
     ordinary: HidingAdversary
@@ -232,8 +138,8 @@ def binomial_counts(interactions: int, probability: float) -> CountDistribution:
     plays = int(check_interactions(interactions))
     if not 0 <= probability <= 1:
         raise InputError(f"probability is {probability}: it must lie between 0 and 1.")
-    first, probabilities = binomial_window(plays, float(probability))
-    return CountDistribution(plays, int(first), probabilities)
+    first, weights = binomial_window(plays, float(probability))
+    return CountDistribution(plays, int(first), weights / weights.sum())
 
 
 def one_sided_adversary(
@@ -241,15 +147,9 @@ def one_sided_adversary(
 ) -> HidingAdversary:
     """Return the paper's E^(n) at its best: it makes a better action look ordinary.
 
-    Parameters
-    ----------
-    gap, interactions, alpha, base
-        As in `hiding_distance`, but single numbers, with at least one play.
-
-    Returns
-    -------
-    E = [P0 − (1−alpha) P1]_+/(alpha + H), with H the one-sided `hiding_distance`. Afterwards the
-    members give the rewards of the ordinary world.
+    It is E = [P0 − (1−alpha) P1]_+/(alpha + H), with H the one-sided `hiding_distance`. Afterwards
+    the members give the rewards of the ordinary world. Parameters as in `hiding_distance`, but
+    single numbers, with at least one play.
 
     Notes
     -----
@@ -262,12 +162,8 @@ def one_sided_adversary(
     >>> one_sided_adversary(0.1, 1, 0.2).counts.dense().round(3)
     array([0.9, 0.1])
     """
-    p0, _, ratio, first = both_worlds(gap, interactions, base)
-    fraction = float(check_coalition(alpha))
-    shortfall = p0 * one_minus_exp(np.log1p(-fraction) + ratio)
-    total = float(shortfall.sum())
-    counts = _trimmed(interactions, first, shortfall / total)
-    return HidingAdversary(counts, float(base), max(0.0, total - fraction))
+    hidden = _checked_hiding(gap, interactions, alpha, base, is_one_sided=True)
+    return HidingAdversary(hidden.counts(hidden.bad[1]), float(base), hidden.distance)
 
 
 def two_sided_adversaries(
@@ -275,16 +171,10 @@ def two_sided_adversaries(
 ) -> HidingPair:
     """Return the pair of coalitions that makes the better and the ordinary world look alike.
 
-    Parameters
-    ----------
-    gap, interactions, alpha, base
-        As in `hiding_distance`, but single numbers, with at least one play.
-
-    Returns
-    -------
-    Beside P0 the members follow [P1 − P0]_+/TV, beside P1 [P0 − P1]_+/TV. A coalition larger
-    than needed lets the rest of its mass follow max(P0, P1)/(1+TV), which is also what an observer
-    then sees in both worlds. Afterwards members behave like the other world's good users.
+    Beside P0 the members follow [P1 − P0]_+/TV, beside P1 [P0 − P1]_+/TV. A coalition larger than
+    needed lets the rest of its mass follow max(P0, P1)/(1+TV), which is also what an observer then
+    sees in both worlds. Afterwards members behave like the other world's good users. Parameters as
+    in `hiding_distance`, but single numbers, with at least one play.
 
     Notes
     -----
@@ -297,56 +187,94 @@ def two_sided_adversaries(
     >>> pair.ordinary.counts.dense(), pair.better.counts.dense(), pair.observed.dense()
     (array([0., 1.]), array([1., 0.]), array([0.4, 0.6]))
     """
-    p0, p1, ratio, first = both_worlds(gap, interactions, base)
-    fraction = float(check_coalition(alpha))
-    surplus, shortfall = p1 * one_minus_exp(-ratio), p0 * one_minus_exp(ratio)
-    distance = float(surplus.sum())
-    busy = min(1.0, (1 - fraction) * distance / fraction)
-    idle = (1 - busy) * np.maximum(p0, p1) / (1 + distance)
-    beside_p0 = busy * surplus / distance + idle
-    beside_p1 = busy * shortfall / float(shortfall.sum()) + idle
-    left = max(0.0, (1 - fraction) * distance - fraction)
-    return HidingPair(
-        ordinary=HidingAdversary(_trimmed(interactions, first, beside_p0), float(base + gap), left),
-        better=HidingAdversary(_trimmed(interactions, first, beside_p1), float(base), left),
-        observed=_trimmed(interactions, first, (1 - fraction) * p0 + fraction * beside_p0),
+    hidden = _checked_hiding(gap, interactions, alpha, base, is_one_sided=False)
+    ordinary, better = (
+        HidingAdversary(hidden.counts(bad), float(afterwards), hidden.distance)
+        for bad, afterwards in zip(hidden.bad, (base + gap, base), strict=True)
     )
+    return HidingPair(ordinary, better, observed=hidden.counts(hidden.seen[0]))
 
 
-def both_worlds(
-    gap: ArrayLike, interactions: int, base: ArrayLike
+class _Hiding(NamedTuple):
+    """Best colluders in both worlds; arrays are probabilities of ``first`` ones and more."""
+
+    plays: int
+    first: int
+    bad: tuple[FloatArray, FloatArray]  # of colluders, in the ordinary and in the better world
+    seen: tuple[FloatArray, FloatArray]  # of all users
+    distance: float  # between the latter
+
+    def counts(self, probabilities: FloatArray) -> CountDistribution:
+        """Drop the zeros at both ends."""
+        support = np.flatnonzero(probabilities)
+        low, high = int(support[0]), int(support[-1]) + 1
+        return CountDistribution(self.plays, self.first + low, probabilities[low:high])
+
+
+def _checked_hiding(
+    gap: ArrayLike, interactions: ArrayLike, alpha: ArrayLike, base: ArrayLike, is_one_sided: bool
+) -> _Hiding:
+    gaps, bases = check_gap(gap, base)
+    plays = int(check_interactions(interactions, at_least=1))
+    return _hiding(float(gaps), plays, float(check_coalition(alpha)), float(bases), is_one_sided)
+
+
+def _hiding(gap: float, plays: int, fraction: float, base: float, is_one_sided: bool) -> _Hiding:
+    p0, p1, ratio, first = _both_worlds(gap, plays, base)
+    if is_one_sided:
+        distance = _excess(gap, plays, base, fraction)
+        shortfall = p0 * _one_minus_exp(np.log1p(-fraction) + ratio)
+        bad = p0, shortfall / float(shortfall.sum())
+    else:
+        surplus, shortfall = p1 * _one_minus_exp(-ratio), p0 * _one_minus_exp(ratio)
+        total = float(surplus.sum())
+        distance = max(0.0, (1 - fraction) * total - fraction)
+        busy = min(1.0, (1 - fraction) * total / fraction)
+        idle = (1 - busy) * np.maximum(p0, p1) / (1 + total)
+        bad = busy * surplus / total + idle, busy * shortfall / float(shortfall.sum()) + idle
+    seen = ((1 - fraction) * p0 + fraction * bad[0], (1 - fraction) * p1 + fraction * bad[1])
+    return _Hiding(plays, first, bad, seen, distance)
+
+
+def _both_worlds(
+    gap: float, plays: int, base: float
 ) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     """Return P0, P1 and log P1/P0 on one range of counts, and the first of these counts."""
-    gaps, bases = check_gap(gap, base)
-    n = int(check_interactions(interactions, at_least=1))
-    ordinary = binomial_counts(n, float(bases))
-    better = binomial_counts(n, float(bases + gaps))
-    first = min(ordinary.first, better.first)
-    end = max(world.first + world.probabilities.size for world in (ordinary, better))
+    worlds = binomial_counts(plays, base), binomial_counts(plays, base + gap)
+    first = min(world.first for world in worlds)
+    end = max(world.first + world.probabilities.size for world in worlds)
     both = np.zeros((2, end - first))
-    for row, world in zip(both, (ordinary, better), strict=True):
+    for row, world in zip(both, worlds, strict=True):
         start = world.first - first
         row[start : start + world.probabilities.size] = world.probabilities
-    per_one, per_zero = single_log_ratios(bases, gaps)
     ones = np.arange(first, end)
-    # A count of zero contributes nothing, even where a single one would settle the matter.
-    with np.errstate(invalid="ignore"):
-        ratio = np.where(ones > 0, ones * per_one, 0.0) + np.where(
-            ones < n, (n - ones) * per_zero, 0.0
-        )
+    # Log ratios of a single one and zero are infinite if base is 0 or base + gap is 1. A count of
+    # zero contributes nothing, even where a single one would settle the matter.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        per_one = np.log1p(np.float64(gap) / base)
+        per_zero = np.log1p(np.maximum(-gap / (1 - base), -1.0))
+        ratio = np.where(ones > 0, ones * per_one, 0.0)
+        ratio += np.where(ones < plays, (plays - ones) * per_zero, 0.0)
     return both[0], both[1], np.nan_to_num(ratio, nan=0.0, posinf=np.inf, neginf=-np.inf), first
 
 
-def one_minus_exp(exponent: FloatArray) -> FloatArray:
+def _one_minus_exp(exponent: FloatArray) -> FloatArray:
     """Return [1 − e^x]_+ without cancellation."""
     return -np.expm1(np.minimum(exponent, 0.0))
 
 
-def _trimmed(interactions: int, first: int, probabilities: FloatArray) -> CountDistribution:
-    """Drop the zeros at both ends."""
-    support = np.flatnonzero(probabilities)
-    low, high = int(support[0]), int(support[-1]) + 1
-    return CountDistribution(int(interactions), first + low, probabilities[low:high])
+def _excess(gap: float, plays: float, base: float, fraction: float) -> float:
+    """Return Σ_k [(1−fraction)·P1(k) − P0(k)]_+.
+
+    Each term is P1(k)·(1 − e^−x) with x = log((1−fraction)·P1(k)/P0(k)), a product of two numbers
+    in [0, 1] that are known to full relative precision.
+    """
+    _, better, ratio, _ = _both_worlds(gap, int(plays), base)
+    surplus = better * _one_minus_exp(-(math.log1p(-fraction) + ratio))
+    return (1.0 - fraction) * float(surplus.sum())
+
+
+_excesses = np.vectorize(_excess, otypes=[np.float64])
 
 
 class RewardUrns:
@@ -380,13 +308,8 @@ class RewardUrns:
             raise InputError("ones must list, for each member, a count between 0 and interactions.")
         if not 0 <= afterwards <= 1:
             raise InputError(f"afterwards is {afterwards}: it must be a probability.")
-        self._remaining = np.full(self._ones.shape, interactions, dtype=np.int64)
+        self.remaining = np.full(self._ones.shape, interactions, dtype=np.int64)
         self._afterwards = float(afterwards)
-
-    @property
-    def remaining(self) -> IntArray:
-        """Balls left in each urn, shape (n_members,)."""
-        return self._remaining.copy()
 
     def draw(self, members: ArrayLike, rng: np.random.Generator) -> FloatArray:
         """Draw one reward for each entry of `members`, in their order; members may repeat."""
@@ -394,7 +317,7 @@ class RewardUrns:
         if np.any((drawn < 0) | (drawn >= self._ones.size)):
             raise InputError(f"members must be numbered from 0 to {self._ones.size - 1}.")
         uniforms = rng.random(drawn.size)
-        return _draw(drawn, uniforms, self._ones, self._remaining, self._afterwards)
+        return _draw(drawn, uniforms, self._ones, self.remaining, self._afterwards)
 
 
 @compiled
@@ -443,7 +366,8 @@ def total_variation(gap: ArrayLike, interactions: ArrayLike, *, base: ArrayLike 
     0.18256
     """
     gaps, bases = check_gap(gap, base)
-    return _excess(gaps, check_interactions(interactions), bases, np.zeros(()))
+    found: Floats = _excesses(gaps, check_interactions(interactions), bases, 0.0)[()]
+    return found
 
 
 def hiding_distance(
@@ -491,17 +415,10 @@ def hiding_distance(
     gaps, bases = check_gap(gap, base)
     plays, fractions = check_interactions(interactions), check_coalition(alpha)
     if is_one_sided:
-        return _excess(gaps, plays, bases, fractions)
-    distance = _excess(gaps, plays, bases, np.zeros(()))
+        clean: Floats = _excesses(gaps, plays, bases, fractions)[()]
+        return clean
+    distance: Floats = _excesses(gaps, plays, bases, 0.0)[()]
     return np.maximum(0.0, (1 - fractions) * distance - fractions)
-
-
-def _excess(gap: FloatArray, plays: np.ndarray, base: FloatArray, fraction: FloatArray) -> Floats:
-    """Sum over broadcast arguments; scalars in, scalar out."""
-    per_one, per_zero = single_log_ratios(base, gap)
-    arrays = np.broadcast_arrays(plays, base + gap, per_one, per_zero, fraction)
-    flat = [np.array(array).ravel() for array in arrays]
-    return np.asarray(excess_over(*flat).reshape(arrays[0].shape))[()]
 
 
 def smallest_coalition(
@@ -526,11 +443,11 @@ def smallest_coalition(
         return coalition_for(total_variation(gap, interactions, base=base))
     gaps, bases = check_gap(gap, base)
     plays = check_interactions(interactions)
-    per_one, _ = single_log_ratios(bases, gaps)
+    with np.errstate(divide="ignore"):
+        per_one = np.log1p(gaps / bases)
     # No plays hide everything, even where a single one would betray the world.
-    exponent = np.multiply(
-        plays, per_one, where=plays > 0, out=np.zeros(np.broadcast(plays, per_one).shape)
-    )
+    shape = np.broadcast(plays, per_one).shape
+    exponent = np.multiply(plays, per_one, where=plays > 0, out=np.zeros(shape))
     return np.asarray(-np.expm1(-exponent))[()]
 
 
@@ -542,20 +459,11 @@ def coalition_for(distance: Floats) -> Floats:
 def success_bound(n_users: ArrayLike, distance: ArrayLike, hellinger: ArrayLike = 1.0) -> Floats:
     """Return the most that any test between two equally likely worlds can succeed with.
 
-    Parameters
-    ----------
-    n_users
-        Users who are observed.
-    distance
-        What the best coalition leaves visible in one user: `hiding_distance`.
-    hellinger
-        The same as a squared Hellinger distance: `hiding_hellinger`. Without it the first bound
-        alone is used.
+    ``distance`` is what the best coalition leaves visible in one user, `hiding_distance`, and
+    ``hellinger`` the same as `hiding_hellinger`, a squared Hellinger distance.
 
-    Returns
-    -------
-    ½ + ½·min(1, n_users·distance, sqrt(1 − BC^(2·n_users))) with BC = 1 − hellinger: Le Cam's
-    bound. The distance of the joint observation is at most the sum over users; and as the
+    It is Le Cam's bound ½ + ½·min(1, n_users·distance, sqrt(1 − BC^(2·n_users))), BC = 1 −
+    hellinger. The distance of the joint observation is at most the sum over users; and as the
     Bhattacharyya coefficient BC of independent users is a product, it is at most the root above.
     The first is the better one for few users, the second for many.
 
@@ -598,27 +506,19 @@ def hiding_hellinger(
     >>> round(1 - float(hiding_hellinger(0.1, 5, 0.2, is_one_sided=True)), 6)
     0.994048
     """
+    gaps, bases = check_gap(gap, base)
     plays = check_interactions(interactions, at_least=1)
 
-    def left(gap: float, interactions: float, fraction: float, base: float) -> float:
-        p0, p1, ratio, _ = both_worlds(gap, int(interactions), base)
-        if is_one_sided:
-            shortfall = p0 * one_minus_exp(np.log1p(-fraction) + ratio)
-            total = float(shortfall.sum())
-            if total <= fraction:
-                return 0.0
-            first, second = p0, (1 - fraction) * p1 + fraction / total * shortfall
-        else:
-            surplus, shortfall = p1 * one_minus_exp(-ratio), p0 * one_minus_exp(ratio)
-            distance = float(surplus.sum())
-            if (1 - fraction) * distance <= fraction:
-                return 0.0
-            first = (1 - fraction) * p0 + fraction / distance * surplus
-            second = (1 - fraction) * p1 + fraction / float(shortfall.sum()) * shortfall
+    def left(gap: float, plays: int, fraction: float, base: float) -> float:
+        hidden = _hiding(gap, int(plays), fraction, base, is_one_sided)
+        if hidden.distance == 0.0:
+            return 0.0
         # 1 − BC without cancellation
-        return float(0.5 * ((np.sqrt(first) - np.sqrt(second)) ** 2).sum())
+        first, second = np.sqrt(hidden.seen)
+        return float(0.5 * ((first - second) ** 2).sum())
 
-    found: Floats = _over(left, np.float64, gap, plays, check_coalition(alpha), base)
+    over = np.vectorize(left, otypes=[np.float64])
+    found: Floats = over(gaps, plays, check_coalition(alpha), bases)[()]
     return found
 
 
@@ -656,25 +556,23 @@ def largest_interactions(
     fractions = check_coalition(alpha) if is_one_sided else check_minority(alpha)
 
     def largest(gap: float, base: float, fraction: float) -> int:
-        per_one, per_zero = (
-            float(ratio) for ratio in single_log_ratios(np.asarray(base), np.asarray(gap))
-        )
         if is_one_sided:
+            per_one = math.log1p(gap / base) if base > 0 else math.inf
             return _capped(math.floor(-math.log1p(-fraction) / per_one * (1 + ROUNDING)), gap)
         allowed = fraction / (1 - fraction) * (1 + ROUNDING)
         # By doubling and bisection.
         hidden, visible = 0, 1
-        while excess(visible, base + gap, per_one, per_zero, 0.0) <= allowed:
+        while _excess(gap, visible, base, 0.0) <= allowed:
             hidden, visible = visible, _capped(2 * visible, gap)
         while visible - hidden > 1:
             middle = (hidden + visible) // 2
-            if excess(middle, base + gap, per_one, per_zero, 0.0) <= allowed:
+            if _excess(gap, middle, base, 0.0) <= allowed:
                 hidden = middle
             else:
                 visible = middle
         return hidden
 
-    plays: Integers = _over(largest, np.int64, gaps, bases, fractions)
+    plays: Integers = np.vectorize(largest, otypes=[np.int64])(gaps, bases, fractions)[()]
     return plays
 
 
@@ -685,10 +583,3 @@ def _capped(plays: int, gap: float) -> int:
             f"{MAX_INTERACTIONS // 2:,} plays per user: it cannot be learned in practice."
         )
     return plays
-
-
-def _over(function: Callable[..., float], kind: Any, *values: ArrayLike) -> Any:
-    """Call a function of numbers for each entry of broadcast arrays; numbers in, number out."""
-    arrays = np.broadcast_arrays(*values)
-    found = [function(*map(float, entry)) for entry in zip(*map(np.ravel, arrays), strict=True)]
-    return np.asarray(found, dtype=kind).reshape(arrays[0].shape)[()]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -48,12 +47,12 @@ from unswayed.names import known_keywords
 PAPER_METHOD = "paper"
 """The method that plans are for, that of Theorem 5.1."""
 
-SMALLEST_FAILURE_PROBABILITY = 0.01
+EVERYDAY = Traffic()
+"""The traffic of the calibration."""
+
+FAILURE_PROBABILITIES = (0.01, 0.5)
 """Ours: losses are taken as normal over repetitions, which a handful of them cannot vouch for
 further out."""
-
-LARGEST_FAILURE_PROBABILITY = 0.5
-"""Ours: largest failure probability of a plan."""
 
 
 class Shape(StrEnum):
@@ -112,26 +111,14 @@ def method_constants(
     *,
     alpha: float,
     failure_probability: float,
-    traffic: Traffic | None = None,
+    traffic: Traffic = EVERYDAY,
 ) -> MethodConstants:
     """Return the constants of the paper's method for one question; no other was calibrated.
 
-    Parameters
-    ----------
-    shape
-        Which estimators are at work.
-    alpha
-        The factor was fitted at several fractions, since it grows with them: losses fall faster
-        than sqrt(alpha) when alpha does. In between it is interpolated, beyond it is constant.
-    failure_probability
-        From 0.01 to 0.5.
-    traffic
-        How rewards and visits come about; as in the calibration if not given.
-
-    Notes
-    -----
     The factor is the worst over all calibrated worlds of mean loss plus z standard deviations, both
-    in units of the bound, against the worst of the attacks tried. Empirical: not a guarantee.
+    in units of the bound, against the worst of the attacks tried. Empirical: not a guarantee. It
+    was fitted at several alpha, since losses fall faster than sqrt(alpha) when alpha does; in
+    between it is interpolated, beyond it is constant.
     """
     fitted = constants()["methods"][PAPER_METHOD]
     rows = [row for row in fitted["rows"] if row["shape"] == shape]
@@ -139,26 +126,17 @@ def method_constants(
         factor=_worst_at(rows, alpha, failure_probability),
         few_users=float(fitted["few_users"][shape.value]),
         warmup_share=float(fitted["warmup_share"]),
-        traffic_growth=_traffic_growth(fitted["traffic"], traffic or Traffic()),
+        traffic_growth=_traffic_growth(fitted["traffic"], traffic),
     )
-
-
-def context_factor(*, alpha: float, failure_probability: float) -> float:
-    """Return c: context probabilities err by at most c·sqrt((alpha + S/L)·L/T0) in l1 distance."""
-    return _worst_at(constants()["contexts"], alpha, failure_probability)
-
-
-def alone_factor(*, failure_probability: float) -> float:
-    """Return the factor of sqrt(A/N)·Σ sqrt(nu), the loss of a user who learns alone."""
-    return _worst(constants()["alone"], failure_probability)
 
 
 def check_plan_failure(failure_probability: float) -> float:
     """Return the failure probability if the constants cover it; raise otherwise."""
-    if not SMALLEST_FAILURE_PROBABILITY <= failure_probability <= LARGEST_FAILURE_PROBABILITY:
+    smallest, largest = FAILURE_PROBABILITIES
+    if not smallest <= failure_probability <= largest:
         raise InputError(
             f"the failure probability (delta) is {failure_probability}: the planner's constants "
-            f"are fitted for {SMALLEST_FAILURE_PROBABILITY} to {LARGEST_FAILURE_PROBABILITY}."
+            f"are fitted for {smallest} to {largest}."
         )
     return float(failure_probability)
 
@@ -220,58 +198,27 @@ USERS_PER_CELL = 1.0
 FEWEST_USERS = 300
 """Ours: the fewest users of the calibration, however small the world."""
 
-EVERYDAY = Traffic()
-"""The traffic of the calibration."""
-
 DEFAULT_LEAD = 0.1
 """Ours: how much better than the average action the best one is taken to be, to price exploring."""
 
 
 @dataclass(frozen=True, slots=True)
 class MethodPlan:
-    """Traffic that one method needs.
-
-    ``factor`` is C in C·K(B)·sqrt((alpha + few_users·A·log(SA)/L)/N). Of the ``total_interactions``
-    N·L the first ``context_steps`` T0 go into context probabilities, which then err by
-    ``context_error`` in l1 distance; None where nothing depends on it. ``gain`` is N as a share of
-    what a user alone would need, ``exploration_cost`` the reward that all users together forgo
-    while exploring: the lead, once a play.
-    """
+    """Traffic that one method needs."""
 
     method: str
-    factor: float
-    interactions_per_user: int
-    total_interactions: int
-    context_steps: int
-    context_error: float | None
-    gain: float
-    exploration_cost: float
+    factor: float  # C in C·K(B)·sqrt((alpha + few_users·A·log(SA)/L)/N)
+    interactions_per_user: int  # N
+    total_interactions: int  # N·L
+    context_steps: int  # T0, the first of them, which go into context probabilities
+    context_error: float | None  # l1 error of those; None where nothing depends on it
+    gain: float  # N as a share of what a user alone would need
+    exploration_cost: float  # reward that all users together forgo while exploring
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A target and what it takes.
-
-    Attributes
-    ----------
-    n_users, users_given, users_needed
-        Users of the plan, whether they were given, and how many the constants ask for.
-    complexity, effective_corruption
-        K(B), and the paper's max(SA/L, alpha).
-    lower_bound
-        Plays per user below which every method loses epsilon or more at least half of the time, in
-        one of two worlds; exact.
-    lower_bound_uniform, lower_bound_order
-        The same for methods that play uniformly over the actions, a normal approximation; and
-        min(S, A)·alpha²/(3 epsilon)², Theorem 4.1 with its constant left out.
-    interactions_alone
-        Plays of a user who learns alone.
-    n_frequent, frequent_share
-        How many contexts trimmed means serve one by one, and their share of the visits. The
-        spectral filter serves the others together.
-    methods
-        What the paper's method needs: one entry.
-    """
+    """A target and what it takes."""
 
     n_contexts: int
     n_actions: int
@@ -279,19 +226,19 @@ class Plan:
     target_suboptimality: float
     failure_probability: float
     traffic: Traffic
-    lead: float
+    lead: float  # mean reward of the best action minus that of the average one
     n_users: int
-    users_given: bool
-    users_needed: int
-    complexity: float
-    effective_corruption: float
-    lower_bound: int
-    lower_bound_uniform: int
-    lower_bound_order: float
-    interactions_alone: int
-    n_frequent: int
-    frequent_share: float
-    methods: tuple[MethodPlan, ...]
+    users_given: bool  # or as many as needed
+    users_needed: int  # that the constants ask for
+    complexity: float  # K(B)
+    effective_corruption: float  # the paper's max(SA/L, alpha)
+    lower_bound: int  # plays per user, exact, for every method
+    lower_bound_uniform: int  # for methods that play uniformly, a normal approximation
+    lower_bound_order: float  # Theorem 4.1's, with constant one
+    interactions_alone: int  # of a user who learns alone
+    n_frequent: int  # contexts served by trimmed means; the spectral filter serves the others
+    frequent_share: float  # of the visits
+    methods: tuple[MethodPlan, ...]  # what the paper's method needs: one entry
 
 
 @known_keywords(adversarial_fraction="alpha")
@@ -356,10 +303,12 @@ def plan_traffic(
             f"pair needs users of its own. Give more than {cells:,}, better {needed:,}, or join "
             "rare contexts."
         )
-    alone = alone_factor(failure_probability=delta) ** 2 * interactions_alone(
+    # The loss of a user who learns alone is a factor times sqrt(A/N)·Σ sqrt(nu).
+    alone = _worst(constants()["alone"], delta) ** 2 * interactions_alone(
         probabilities, n_actions, target / traffic.scale
     )
-    lower = 1 + _largest_hidden(target, fraction, traffic)
+    gap, base = _contested(target, traffic)
+    lower = 1 + int(largest_interactions(gap, fraction, base=base))
     n_frequent = min(n_contexts, n_actions)
     plan = Plan(
         n_contexts=n_contexts,
@@ -392,15 +341,14 @@ def plan_traffic(
     return replace(plan, methods=(_method_plan(plan),))
 
 
-def _largest_hidden(target: float, fraction: float, traffic: Traffic) -> int:
-    """Return the plays per user up to which a coalition hides an action's rank from every method.
+def _contested(target: float, traffic: Traffic) -> tuple[float, float]:
+    """Return gap and base of an action that pays epsilon less or more than the others.
 
-    The action pays epsilon less or more than the others, with 0 or 1 at the click rate, or with two
-    values as far apart as the deviation says.
+    It pays 0 or 1 at the click rate, or two values as far apart as the deviation says.
     """
-    unit = 1.0 if traffic.base is not None else traffic.scale
-    base = 0.5 - target / unit if traffic.base is None else traffic.base
-    return int(largest_interactions(2 * target / unit, fraction, base=base))
+    if traffic.base is not None:
+        return 2 * target, traffic.base
+    return 2 * target / traffic.scale, 0.5 - target / traffic.scale
 
 
 def _users_needed(n_contexts: int, n_actions: int, fraction: float, delta: float) -> int:
@@ -433,9 +381,9 @@ def _method_plan(plan: Plan) -> MethodPlan:
     if shape is Shape.MIXED:
         # The calibration spent a share on the contexts; Theorem 5.1 asks for an error of epsilon,
         # where rewards are of the order of one.
-        factor = context_factor(
-            alpha=plan.adversarial_fraction,
-            failure_probability=plan.failure_probability,
+        # Context probabilities err by at most factor·sqrt((alpha + S/L)·L/T0) in l1 distance.
+        factor = _worst_at(
+            constants()["contexts"], plan.adversarial_fraction, plan.failure_probability
         )
         spread = plan.adversarial_fraction + plan.n_contexts / plan.n_users
         asked = (factor * plan.traffic.scale / plan.target_suboptimality) ** 2 * spread
@@ -474,45 +422,25 @@ STEPS = 30
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LogTraffic:
-    """Traffic parameters estimated from a log.
-
-    Every account counts once in ``context_probabilities``, shape (n_contexts,), however often it
-    comes; ``interactions_per_user`` is a mean.
-    """
+    """Traffic parameters estimated from a log."""
 
     n_users: int
     n_actions: int
-    context_probabilities: FloatArray
-    interactions_per_user: float
+    context_probabilities: FloatArray  # shape (n_contexts,); every account counts once
+    interactions_per_user: float  # mean
     traffic: Traffic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPlan:
-    """Additional traffic that a target requires beyond a log.
+    """Additional traffic that a target requires beyond a log."""
 
-    Attributes
-    ----------
-    plan
-        The plan for the users that there are.
-    interactions_per_user
-        Mean number of plays in the log.
-    more_interactions
-        Plays per user that are missing; 0 if none are.
-    users_instead
-        Users in all with which the present plays per user would do; None if no number does.
-    withstands
-        Largest share of colluders for which the log is large enough; 0 if it never is.
-    hidden_by
-        Smallest share of colluders that could hide a difference of 2·epsilon from every method.
-    """
-
-    plan: Plan
-    interactions_per_user: float
-    more_interactions: int
-    users_instead: int | None
-    withstands: float
-    hidden_by: float
+    plan: Plan  # for the users that there are
+    interactions_per_user: float  # mean number of plays in the log
+    more_interactions: int  # plays per user that are missing
+    users_instead: int | None  # in all, if plays per user stay as they are; None if no number does
+    withstands: float  # largest share of colluders for which the log is large enough, or 0
+    hidden_by: float  # smallest share that could hide a difference of 2·epsilon from every method
 
 
 def log_traffic(events: Events) -> LogTraffic:
@@ -575,50 +503,39 @@ def plan_from_log(
         except InputError:  # out of reach
             return False
 
+    def users_instead() -> int | None:
+        if suffices(log.n_users, alpha):
+            return log.n_users
+        if not suffices(MOST_USERS, alpha):
+            return None
+        low, high = log.n_users, MOST_USERS
+        while high - low > max(1, low // 1000):
+            middle = min(max(math.isqrt(low * high), low + 1), high - 1)
+            low, high = (low, middle) if suffices(middle, alpha) else (middle, high)
+        return high
+
+    def largest_fraction() -> float:
+        low, high = target_suboptimality, PAPER_MAX_FRACTION
+        if not suffices(log.n_users, low + 1e-6):
+            return 0.0
+        for _ in range(STEPS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if suffices(log.n_users, middle) else (low, middle)
+        return low
+
     plan = planned(log.n_users, alpha)
     missing = max(0, math.ceil(plan.methods[0].interactions_per_user - had))
-    base = log.traffic.base
+    gap, base = _contested(target_suboptimality, log.traffic)
     return LogPlan(
         plan=plan,
         interactions_per_user=had,
         more_interactions=missing,
-        users_instead=_users_instead(log.n_users, lambda n: suffices(n, alpha)),
-        withstands=_largest_fraction(
-            target_suboptimality, lambda fraction: suffices(log.n_users, fraction)
-        ),
+        users_instead=users_instead(),
+        withstands=largest_fraction(),
         hidden_by=float(
-            smallest_coalition(
-                2 * target_suboptimality / (log.traffic.scale if base is None else 1.0),
-                min(max(1, math.floor(had)), MAX_INTERACTIONS),
-                base=0.5 - target_suboptimality / log.traffic.scale if base is None else base,
-            )
+            smallest_coalition(gap, min(max(1, math.floor(had)), MAX_INTERACTIONS), base=base)
         ),
     )
-
-
-def _users_instead(n_users: int, suffices: Callable[[int], bool]) -> int | None:
-    """Return the smallest sufficient number of users, at least the present one."""
-    if suffices(n_users):
-        return n_users
-    if not suffices(MOST_USERS):
-        return None
-    low, high = n_users, MOST_USERS
-    while high - low > max(1, low // 1000):
-        middle = math.isqrt(low * high)
-        middle = min(max(middle, low + 1), high - 1)
-        low, high = (low, middle) if suffices(middle) else (middle, high)
-    return high
-
-
-def _largest_fraction(target: float, suffices: Callable[[float], bool]) -> float:
-    """Return the largest share of colluders above the target for which a log is large enough."""
-    low, high = target, PAPER_MAX_FRACTION
-    if not suffices(low + 1e-6):
-        return 0.0
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if suffices(middle) else (low, middle)
-    return low
 
 
 def _rewards(events: Events) -> tuple[float | None, float | None]:
