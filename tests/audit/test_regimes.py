@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests.audit.markets import market
-from unswayed.audit.regimes import RegimeName, parsed_regime, regime_of_log
+from unswayed.audit.auditing import audit_log
+from unswayed.audit.regimes import RegimeName, regime_of_log
 from unswayed.errors import InputError
 from unswayed.events import Events, Labels
 from unswayed.tallies import tally_events
@@ -64,7 +65,7 @@ def test_reviews_are_the_users_choice(rng: np.random.Generator) -> None:
 
 def test_an_unknown_regime_is_refused() -> None:
     with pytest.raises(InputError, match="`regime` is auto, server or users"):
-        parsed_regime("bots")
+        audit_log("log.parquet", regime="bots")  # type: ignore[arg-type]
 
 
 def test_few_users_who_rate_much_choose_for_themselves(rng: np.random.Generator) -> None:

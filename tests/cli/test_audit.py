@@ -122,7 +122,7 @@ def test_limits_end_in_exit_code_three(reviews: Path) -> None:
         (["--inject", "push:0.1", "--target", "tea"], "--target 'tea' is no action of the log"),
         (["--target", "item 7"], "--target requires --inject"),
         (["--alpha", "0.7"], "alpha is 0.7"),
-        (["--users", "users.txt"], "tables are written as parquet or csv"),
+        (["--users", "users.txt"], "cannot write a table to users.txt"),
         (["--out", "/nowhere/report.html"], "cannot write /nowhere/report.html"),
         (["--context-column", "place"], "no column 'place' for the context"),
         (["--user-column", "who"], "no column 'who' for the user"),

@@ -104,7 +104,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(
     monkeypatch.setattr("unswayed.learners.from_log.learn_log", too_late)
     given = [argument.format(tmp=tmp_path) for argument in arguments]
     out = [] if "--out" in given else ["--out", tmp_path / "policy.json"]
-    with pytest.raises(InputError, match=r"cannot|tables are written as"):
+    with pytest.raises(InputError, match="cannot"):
         unswayed("learn", days[0], *out, *given)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
 
@@ -42,6 +43,10 @@ def policy(rng: np.random.Generator) -> Policy:
     return learn_log(café_log(rng, 900), alpha=0.1, method="paper").policy
 
 
+def cells(rng: np.random.Generator) -> pa.Table:
+    return pa.table(policy(rng).cells())
+
+
 def outcome(rng: np.random.Generator) -> Outcome:
     log = read_events(café_log(rng, 300)).events
     codes = np.arange(5)
@@ -67,8 +72,8 @@ def run_again(folder: Path) -> None:
 Write = Callable[[np.random.Generator, Path], object]
 OUTPUTS: dict[str, Write] = {
     "policy": lambda rng, folder: policy(rng).save(folder / "policy.json"),
-    "cells.csv": lambda rng, folder: write_table(policy(rng).cells(), folder / "cells.csv"),
-    "cells.parquet": lambda rng, folder: write_table(policy(rng).cells(), folder / "cells.parquet"),
+    "cells.csv": lambda rng, folder: write_table(cells(rng), folder / "cells.csv"),
+    "cells.parquet": lambda rng, folder: write_table(cells(rng), folder / "cells.parquet"),
     "tallies": add_day,
     "figure": lambda _, folder: save(Figure(), folder, "figure"),
     "demo picture": lambda rng, folder: draw(outcome(rng), folder),

@@ -17,14 +17,15 @@ from unswayed.audit.comparing import (
     changes_of,
     difference_of,
     earlier_rows,
+    parsed_moment,
     part_of,
 )
 from unswayed.audit.log import AuditedLog
 from unswayed.audit.redteam import parsed_injection, run_red_team, target_code
-from unswayed.audit.regimes import RegimeName, regime_of_log
+from unswayed.audit.regimes import RegimeName, check_regime, regime_of_log
 from unswayed.audit.results import Audit
 from unswayed.errors import InputError, option
-from unswayed.events import Columns, Events, Reading, read_events
+from unswayed.events import Columns, Events, read_events
 from unswayed.events.known import KnownAccounts, read_known
 from unswayed.events.sources import Source
 from unswayed.learners.explaining import notes_on_bad_rows
@@ -95,23 +96,19 @@ def audit_log(
     >>> found.verdict, found.table("items").to_pandas().action.tolist()
     ('attacked', [7])
     """
+    stated, injection = check_fraction_or_auto(alpha), parsed_injection(inject, target)
+    check_regime(regime)
+    if since is not None:
+        parsed_moment(since)
     if isinstance(known, str | Path):
         known = read_known(known)
-    stated, injection = check_fraction_or_auto(alpha), parsed_injection(inject, target)
     others = ("alpha", "regime", "known", "since", "reference", "columns")
     columns = (columns or Columns(may_lack_context=True)).renamed(names, others=others)
     if features:
         columns = replace(columns, features=listed_names(features))
-
-    def read(what: Source) -> Reading:
-        return read_events(
-            what,
-            columns=columns,
-            query=query,
-            on_bad_rows=on_bad_rows,
-            with_times=True,
-        )
-
+    read = partial(
+        read_events, columns=columns, query=query, on_bad_rows=on_bad_rows, with_times=True
+    )
     on_step("reading")
     reading = read(source)
     events, shape = replace(reading.events, times=reading.times), None
@@ -174,11 +171,8 @@ def audit_events(
     check_actions(events.n_actions)
     tallied = tally_events(events, min_propensity=min_propensity).in_blocks(len(events))
     tallies = tallied.uniform()
-    summary = summarise(
-        tallies,
-        alpha=FLOOR if stated == "auto" else stated,
-        min_propensity=min_propensity,
-    )
+    assumed = FLOOR if stated == "auto" else stated
+    summary = summarise(tallies, alpha=assumed, min_propensity=min_propensity)
     if summary.n_users < 2:
         raise InputError(
             "the log has one user; an audit compares users, so it needs many. Check the user "
@@ -193,13 +187,7 @@ def audit_events(
             f"column, or use {option('--regime', 'users')} if users chose: what they chose is "
             "audited, too."
         )
-    log = AuditedLog(
-        source=str(source),
-        events=events,
-        tallies=tallies,
-        regime=found,
-        notes=notes,
-    )
+    log = AuditedLog(str(source), events, tallies, found, notes)
     on_step("looking for accounts")
     is_fake, is_cleared = _reviewed(events, known)
     if found.name == "users":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from unswayed.tallies.log_summary import UNIFORM_LEVEL, LogSummary
 from unswayed.visible import counted
 
 RegimeName = Literal["auto", "server", "users"]
-REGIMES: tuple[RegimeName, ...] = ("auto", "server", "users")
 
 MANY_ACTIONS = 50
 """Ours: from so many actions on, a log that is not explored evenly is one of users' own choices;
@@ -43,12 +42,10 @@ class Regime:
     reason: str
 
 
-def parsed_regime(name: str) -> RegimeName:
-    """Return the name of a regime, or say which there are."""
-    for known in REGIMES:
-        if name == known:
-            return known
-    raise InputError(f"{option('--regime')} is auto, server or users, not {name!r}.")
+def check_regime(name: str) -> None:
+    """Reject an unknown regime."""
+    if name not in get_args(RegimeName):
+        raise InputError(f"{option('--regime')} is auto, server or users, not {name!r}.")
 
 
 def regime_of_log(tallies: UserTallies, summary: LogSummary, wanted: RegimeName) -> Regime:

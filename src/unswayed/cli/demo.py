@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from importlib import import_module
 from pathlib import Path
+
+import pyarrow as pa
 
 from unswayed.cli.options import Json, Seed
 from unswayed.demo.news import write_news
@@ -19,8 +20,9 @@ from unswayed.demo.shop import (
     play,
 )
 from unswayed.names import find
+from unswayed.reports.policies import write_table
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
-from unswayed.storage import check_writable_folder, whole_file
+from unswayed.storage import check_writable_folder
 
 
 def demo(out: Path = Path("demo"), world: str = "cafe", seed: Seed = 0, json: Json = False) -> None:
@@ -44,9 +46,30 @@ def demo(out: Path = Path("demo"), world: str = "cafe", seed: Seed = 0, json: Js
         bar.add_task("simulating customers and learning", total=None)
         outcome = play(seed)
     pictures = draw(outcome, out)
-    log = _write_log(outcome, out / "log.csv")
+    log = out / "log.csv"
+    _write_log(outcome, log)
+    results = [
+        {"context": context, "best": ITEMS[best], "naive": ITEMS[naive], "unswayed": ITEMS[robust]}
+        for context, best, naive, robust in zip(
+            CONTEXTS, outcome.best, outcome.naive, outcome.robust, strict=True
+        )
+    ]
     if json:
-        print_json(_as_json(outcome, [*pictures, log]))
+        print_json(
+            {
+                "settings": {
+                    "users": N_USERS,
+                    "interactions": INTERACTIONS_PER_USER,
+                    "alpha": ADVERSARIAL_FRACTION,
+                },
+                "results": results,
+                "share_of_honest_purchases": {
+                    "naive": outcome.naive_share,
+                    "unswayed": outcome.robust_share,
+                },
+                "files": [str(file) for file in (*pictures, log)],
+            }
+        )
         return
     print_line(
         f"A café recommends one item per visit to {N_USERS:,} customers, {INTERACTIONS_PER_USER} "
@@ -58,67 +81,29 @@ def demo(out: Path = Path("demo"), world: str = "cafe", seed: Seed = 0, json: Js
         ["when", "honest customers like best", "a naive bandit says", "unswayed says"],
         [
             [
-                context,
-                ITEMS[best],
-                _marked(naive, best),
-                _marked(robust, best),
+                row["context"],
+                row["best"],
+                *(
+                    f"{'✓' if row[who] == row['best'] else '✗'} {row[who]}"
+                    for who in ("naive", "unswayed")
+                ),
             ]
-            for context, best, naive, robust in zip(
-                CONTEXTS,
-                outcome.best.tolist(),
-                outcome.naive.tolist(),
-                outcome.robust.tolist(),
-                strict=True,
-            )
+            for row in results
         ],
     )
     print_line(
         f"\nOf the purchases that honest customers could make, the naive bandit gets "
         f"{outcome.naive_share:.0%} and unswayed {outcome.robust_share:.0%}."
-        f"\n\nPicture: {pictures[0]}   Log: {log}"
+        f"\n\nPicture: {pictures[-1]}   Log: {log}"
     )
 
 
-def _marked(item: int, best: int) -> str:
-    return f"{'✓' if item == best else '✗'} {ITEMS[item]}"
-
-
-def _write_log(outcome: Outcome, path: Path) -> Path:
+def _write_log(outcome: Outcome, path: Path) -> None:
     log = outcome.log
-    with whole_file(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["user", "context", "action", "reward"])
-        writer.writerows(
-            zip(
-                log.user_labels.values[log.users].tolist(),
-                log.context_labels.values[log.contexts].tolist(),
-                log.action_labels.values[log.actions].tolist(),
-                log.rewards.tolist(),
-                strict=True,
-            )
-        )
-    return path
-
-
-def _as_json(outcome: Outcome, files: list[Path]) -> dict[str, object]:
-    return {
-        "settings": {
-            "users": N_USERS,
-            "interactions": INTERACTIONS_PER_USER,
-            "alpha": ADVERSARIAL_FRACTION,
-        },
-        "results": [
-            {
-                "context": context,
-                "best": ITEMS[outcome.best[row]],
-                "naive": ITEMS[outcome.naive[row]],
-                "unswayed": ITEMS[outcome.robust[row]],
-            }
-            for row, context in enumerate(CONTEXTS)
-        ],
-        "share_of_honest_purchases": {
-            "naive": outcome.naive_share,
-            "unswayed": outcome.robust_share,
-        },
-        "files": [str(file) for file in files],
+    columns = {
+        "user": log.user_labels.values[log.users],
+        "context": log.context_labels.values[log.contexts],
+        "action": log.action_labels.values[log.actions],
+        "reward": log.rewards,
     }
+    write_table(pa.table(columns), path)

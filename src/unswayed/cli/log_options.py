@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -19,14 +19,6 @@ LOG_HELP = (
     "sqlite:///shop.db with --query."
 )
 Log = Annotated[str, typer.Argument(metavar="LOG", help=LOG_HELP, show_default=False)]
-AlphaOrAuto = Annotated[
-    str,
-    typer.Option(
-        metavar="FLOAT|auto",
-        help="Share of users that may collude, below 0.5; auto: use an upper estimate from "
-        "the data.",
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,3 +73,12 @@ class LogOptions(SourceOptions):
 
     def __post_init__(self) -> None:
         check_bad_rows(self.on_bad_rows)
+
+    def reading(self, *, may_lack_context: bool = False) -> dict[str, Any]:
+        """Return them as ``learn_log``, ``audit_log`` and ``evaluate_policy`` take them."""
+        return {
+            "columns": self.columns(time=self.time_column, may_lack_context=may_lack_context),
+            "query": self.query,
+            "on_bad_rows": self.on_bad_rows,
+            "min_propensity": self.min_propensity,
+        }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, NotRequired, TypedDict
+from typing import Annotated, Any
 
 import typer
 
-from unswayed.cli.options import Json
+from unswayed.cli.options import Json, names_in
 from unswayed.errors import InputError
-from unswayed.events import Label, parsed_label
+from unswayed.events import parsed_label
 from unswayed.names import closest
 from unswayed.policy import NO_BOUND, Policy
 from unswayed.policy.documents import json_number
@@ -21,87 +21,66 @@ NOT_USEFUL = "none useful"
 
 def predict(
     policy: Annotated[Path, typer.Argument(help="A policy that `unswayed learn` wrote.")],
-    context: Annotated[
-        list[str] | None,
-        typer.Option(help="A context; repeatable. Join several context columns with |."),
-    ] = None,
-    file: Annotated[str | None, typer.Option(help="A file with one context per row.")] = None,
-    column: Annotated[
-        str | None,
-        typer.Option(
-            "--context-column",
-            help="Context columns of the file [those the policy was learned from].",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Where to write the rows with the policy's actions.")
-    ] = None,
+    context: list[str] | None = None,
+    file: str | None = None,
+    context_column: str | None = None,
+    out: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Print a policy's action for given contexts, or add actions to the rows of a file."""
+    """Print a policy's action for given contexts, or add actions to the rows of a file.
+
+    context: A context; repeatable. Join several context columns with |.
+    file: A file with one context per row.
+    context_column: Context columns of the file [those the policy was learned from].
+    out: Where to write the rows with the policy's actions.
+    """
     if (context is None) == (file is None):
         raise InputError("nothing to predict for: give either --context or --file.")
-    if file is None and (out, column) != (None, None):
+    if file is None and (out, context_column) != (None, None):
         raise InputError("--out and --context-column require --file.")
     loaded = Policy.load(policy)
-    if file is not None:
-        if out is None:
-            raise InputError(
-                "--file needs --out, where to write the actions, such as actions.parquet."
-            )
-        from unswayed.reports.policies import check_table, predicted_table, write_table
-
-        check_table(out)
-        columns = None if column is None else [name.strip() for name in column.split(",")]
-        table, n_unknown = predicted_table(loaded, file, columns=columns)
-        write_table(table, out)
+    if file is None:
+        rows = [_row(text, loaded) for text in context or []]
         if json:
-            print_json({"out": str(out), "rows": len(table), "unknown": n_unknown})
-            return
-        print_line(
-            f"Wrote {len(table):,} rows to {out}, with the policy's actions in the column "
-            f"{table.column_names[-2]!r}; {n_unknown:,} have a context that the policy does not "
-            f"know and got the default action {loaded.action_labels[loaded.default_action]!r}."
-        )
+            print_json(rows)
+        else:
+            _print(rows, loaded)
         return
-    rows = [_row(text, loaded) for text in context or []]
+    if out is None:
+        raise InputError("--file needs --out, where to write the actions, such as actions.parquet.")
+    from unswayed.reports.policies import check_table, predicted_table, write_table
+
+    check_table(out)
+    columns = None if context_column is None else names_in(context_column)
+    table, n_unknown = predicted_table(loaded, file, columns=columns)
+    write_table(table, out)
     if json:
-        print_json(rows)
-    else:
-        _print(rows, loaded)
+        print_json({"out": str(out), "rows": len(table), "unknown": n_unknown})
+        return
+    print_line(
+        f"Wrote {len(table):,} rows to {out}, with the policy's actions in the column "
+        f"{table.column_names[-2]!r}; {n_unknown:,} have a context that the policy does not "
+        f"know and got the default action {loaded.action_labels[loaded.default_action]!r}."
+    )
 
 
-class _Row(TypedDict):
-    """What a policy decides in a context; None for what is not known or has no bound.
+def _row(text: str, policy: Policy) -> dict[str, Any]:
+    """Return what a policy decides in a context; None for what is not known or has no bound.
 
     ``condition`` is what the interval rests on; ``bound`` says so where there is none, or where it
     is the whole range of rewards.
     """
-
-    context: Label
-    action: Label
-    is_known: bool
-    mean: float | None
-    low: float | None
-    high: float | None
-    bound: NotRequired[str]
-    condition: NotRequired[str | None]
-    sampling_error: NotRequired[float | None]
-    bias_bound: NotRequired[float | None]
-    did_you_mean: str | None
-
-
-def _row(text: str, policy: Policy) -> _Row:
     label = parsed_label(text, policy.context_labels.type_name)
     decision = policy.decide(label)
-    row: _Row = {
+    names = policy.context_labels.texts
+    row: dict[str, Any] = {
         "context": label,
         "action": decision.action,
         "is_known": decision.is_known,
         "mean": json_number(decision.mean),
         "low": json_number(decision.low),
         "high": json_number(decision.high),
-        "did_you_mean": _hint(text, policy),
+        "did_you_mean": None if text in names else closest(text, names),
     }
     if decision.is_known:
         known = policy.source.get("intervals", {})
@@ -117,47 +96,35 @@ def _row(text: str, policy: Policy) -> _Row:
     return row
 
 
-def _print(rows: list[_Row], policy: Policy) -> None:
+def _print(rows: list[dict[str, Any]], policy: Policy) -> None:
     is_rate = bool(policy.source.get("findings", {}).get("is_binary"))
 
-    def shown(value: float | None) -> Cell:
-        return rate(value) if is_rate and value is not None else value
-
-    def cells(row: _Row) -> list[Cell]:
-        values: list[Cell] = [shown(row["mean"]), shown(row.get("sampling_error"))]
-        if not row["is_known"]:
-            return [*values, None, None]
-        if "bound" in row:
-            return [*values, row["bound"], row["bound"]]
-        return [*values, shown(row["low"]), shown(row["high"])]
+    def cells(row: dict[str, Any]) -> list[Cell]:
+        names = ("mean", "sampling_error", "low", "high")
+        values: list[Cell] = [rate(row.get(x)) if is_rate else row.get(x) for x in names]
+        if not row["is_known"] or "bound" in row:
+            values[2:] = [row.get("bound")] * 2
+        is_known = "yes" if row["is_known"] else "no"
+        return [str(row["context"]), str(row["action"]), *values, is_known]
 
     print_table(
         "Decisions",
         ["context", "action", "mean", "sampling", "at least", "at most", "known"],
-        [
-            [
-                str(row["context"]),
-                str(row["action"]),
-                *cells(row),
-                "yes" if row["is_known"] else "no",
-            ]
-            for row in rows
-        ],
+        [cells(row) for row in rows],
         note="mean: the action's mean reward for honest users. sampling: half-width due to chance, "
         "if nobody lies. at least, at most: the worst that a share alpha of colluders can hide. "
         "known: whether the log had the context.",
     )
-    alpha = f"alpha = {policy.alpha:g}"
-    conditions = {row["condition"] for row in rows if row.get("condition")}
-    for condition in conditions:
+    for condition in {row["condition"] for row in rows if row.get("condition")}:
         print_line(f"At least and at most hold if {condition}.")
-    if any(row.get("bound") == NOT_USEFUL for row in rows):
+    bounds = {row.get("bound") for row in rows}
+    if NOT_USEFUL in bounds:
         what = "click rate" if is_rate else "number of visitors"
         print_line(
-            f"{NOT_USEFUL}: no useful worst-case bound at this {what} and {alpha}; as many users "
-            "as may collude could have made any mean in the range."
+            f"{NOT_USEFUL}: no useful worst-case bound at this {what} and alpha = "
+            f"{policy.alpha:g}; as many users as may collude could have made any mean in the range."
         )
-    if any(row.get("bound") == NO_BOUND for row in rows):
+    if NO_BOUND in bounds:
         print_line(
             f"{NO_BOUND}: without a range or deviation of rewards there is none; state it with "
             "learn --reward-range or --reward-deviation."
@@ -166,9 +133,3 @@ def _print(rows: list[_Row], policy: Policy) -> None:
         if not row["is_known"]:
             words = policy.words_on_unknown([row["context"]])
             print_line(words[0].upper() + words[1:])
-
-
-def _hint(text: str, policy: Policy) -> str | None:
-    """Return the known context that was probably meant by one that is not known."""
-    names = policy.context_labels.texts
-    return None if text in names else closest(text, names)

@@ -17,7 +17,6 @@ from unswayed.learners.players import learner_specs
 from unswayed.simulation.arena import Crowd, run
 from unswayed.simulation.attacks.base import Attack, Turn
 from unswayed.simulation.instances import Instance
-from unswayed.storage import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,9 +99,10 @@ def play(seed: int = 0) -> Outcome:
 class _Recorder:
     """Makes a learner, keeps a reference to it, and records what it plays."""
 
+    _learner: Learner
+
     def __init__(self, make: LearnerMaker) -> None:
         self._make = make
-        self._learner: Learner | None = None
         self._rows: list[tuple[IntArray, IntArray, IntArray, FloatArray]] = []
 
     def make(self, setting: Setting) -> Learner:
@@ -110,13 +110,11 @@ class _Recorder:
         return self
 
     def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        assert self._learner is not None
         actions = self._learner.play(users, contexts, outcomes)
         self._rows.append((users, contexts, actions, outcomes[np.arange(len(users)), actions]))
         return actions
 
     def action_probabilities(self, users: IntArray) -> FloatArray:
-        assert self._learner is not None
         return self._learner.action_probabilities(users)
 
     def recommended(self) -> IntArray:
@@ -139,15 +137,16 @@ class _Recorder:
 
 
 def draw(outcome: Outcome, folder: Path) -> list[Path]:
-    """Write shop.png and shop.svg into a folder and return their paths."""
+    """Write shop.svg and shop.png into a folder and return their paths."""
+    # Here: matplotlib is an extra, which the customers do without.
     import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    with mpl.rc_context({"svg.hashsalt": "unswayed", "font.size": 11}):
-        figure = Figure(figsize=(10, 4.6), layout="constrained")
-        FigureCanvasAgg(figure)
-        left, right = figure.subplots(1, 2, width_ratios=[3, 1.25])
+    from unswayed.reports.style import STYLE, new_figure, save
+
+    with mpl.rc_context(STYLE):
+        figure, (left, right) = new_figure(
+            width=10, height=4.6, panels=2, share_y=False, width_ratios=(3, 1.25)
+        )
         _draw_recommendations(left, outcome)
         _draw_shares(right, outcome)
         figure.suptitle(
@@ -155,18 +154,11 @@ def draw(outcome: Outcome, folder: Path) -> list[Path]:
             fontsize=14,
             fontweight="bold",
         )
-        paths = [folder / "shop.png", folder / "shop.svg"]
-        with whole_file(paths[0]) as draft:
-            figure.savefig(draft, format="png", dpi=150)
-        with whole_file(paths[1]) as draft:
-            figure.savefig(draft, format="svg", metadata={"Date": None})
-    return paths
+    return save(figure, folder, "shop")
 
 
 def _draw_recommendations(ax: Axes, outcome: Outcome) -> None:
-    from matplotlib.patches import FancyBboxPatch
-
-    columns: tuple[tuple[str, IntArray], ...] = (
+    columns = (
         ("honest customers\nlike best", outcome.best),
         ("a naive bandit\nrecommends", outcome.naive),
         ("unswayed\nrecommends", outcome.robust),
@@ -174,32 +166,14 @@ def _draw_recommendations(ax: Axes, outcome: Outcome) -> None:
     n_rows = len(CONTEXTS)
     for x, (title, items) in enumerate(columns):
         ax.text(x + 0.5, n_rows + 0.1, title, ha="center", va="bottom", fontweight="bold")
-        for row, item in enumerate(items):
-            y = n_rows - 1 - row
-            is_right = bool(item == outcome.best[row])
+        for row, item in enumerate(items.tolist()):
+            is_right = item == outcome.best[row]
             colour, sign = (TRUTH, "") if x == 0 else (RIGHT, "✓ ") if is_right else (WRONG, "✗ ")
-            box = FancyBboxPatch(
-                (x + 0.05, y + 0.08),
-                0.9,
-                0.84,
-                boxstyle="round,pad=0,rounding_size=0.08",
-                facecolor=colour,
-                alpha=0.22 if x == 0 else 0.3,
-                edgecolor=colour,
-                linewidth=1.4,
-            )
-            ax.add_patch(box)
-            rate = PURCHASE_RATES[row][int(item)]
-            ax.text(x + 0.5, y + 0.6, f"{sign}{ITEMS[int(item)]}", ha="center", va="center")
-            ax.text(
-                x + 0.5,
-                y + 0.27,
-                f"bought by {rate:.0%}",
-                ha="center",
-                va="center",
-                fontsize=9,
-                color="#333333",
-            )
+            y = n_rows - 1 - row
+            ax.barh(y + 0.5, 0.9, 0.84, x + 0.05, color=colour, alpha=0.28)
+            ax.text(x + 0.5, y + 0.6, f"{sign}{ITEMS[item]}", ha="center", va="center")
+            bought = f"bought by {PURCHASE_RATES[row][item]:.0%}"
+            ax.text(x + 0.5, y + 0.27, bought, ha="center", va="center", fontsize=9)
     for row, context in enumerate(CONTEXTS):
         ax.text(-0.05, n_rows - 0.5 - row, context, ha="right", va="center")
     ax.set_xlim(-0.75, len(columns))

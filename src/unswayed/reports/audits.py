@@ -5,13 +5,8 @@ Every table is made once (``audit_tables``); a terminal prints its first rows, a
 
 from __future__ import annotations
 
-import datetime as dt
-import json
 import math
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-
-import pyarrow as pa
 
 from unswayed.audit.results import (
     MOST_LISTED,
@@ -24,14 +19,11 @@ from unswayed.audit.results import (
     RedTeam,
     named_briefly,
 )
-from unswayed.errors import InputError, option
 from unswayed.reports.page import beside, key, page, paragraph, section, tiles
 from unswayed.reports.page import table as html_table
-from unswayed.reports.policies import write_table
 from unswayed.reports.svg import bars, text_of
 from unswayed.reports.svg import timeline as drawn_timeline
 from unswayed.reports.tables import Cell, Table, print_line, print_some
-from unswayed.storage import check_writable, whole_file
 from unswayed.visible import number
 
 DRAWN = 12
@@ -168,33 +160,6 @@ def print_audit(audit: Audit) -> None:
         team = audit.red_team
         print_some(f"Injected: {team.kind} of {team.target}", red_team_table(team))
         print_line(team.statement())
-
-
-def check_cases(path: Path) -> None:
-    """Reject a file of cases that cannot be written, before any work is done for it."""
-    if path.suffix not in (".csv", ".parquet", ".json"):
-        raise InputError(
-            f"{option('--cases', path.name)}: name a file that ends in .csv, .parquet or .json."
-        )
-    check_writable(path)
-
-
-def write_cases(cases: pa.Table, path: Path) -> None:
-    """Write flagged accounts as CSV, Parquet or JSON, as the name of the file says."""
-    if path.suffix != ".json":
-        write_table(cases, path)
-        return
-    rows = [
-        {k: v.isoformat() if isinstance(v, dt.datetime) else v for k, v in row.items()}
-        for row in cases.to_pylist()
-    ]
-    _write_json(rows, path)
-
-
-def _write_json(value: object, path: Path) -> None:
-    with whole_file(path) as draft:
-        text = json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False)
-        draft.write_text(text + "\n", encoding="utf-8")
 
 
 def audit_page(audit: Audit) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import datetime as dt
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +17,14 @@ import pyarrow.parquet
 from unswayed.errors import InputError
 from unswayed.events import Label
 from unswayed.policy import Policy
+from unswayed.policy.documents import json_number
 from unswayed.policy.policy import read_codes
 from unswayed.storage import check_writable, whole_file
 
 if TYPE_CHECKING:
     from unswayed.events.sources import Source
 
-TABLE_FORMATS = ("parquet", "csv")
+TABLE_FORMATS = (".csv", ".parquet", ".json")
 
 #: What makes spreadsheets run text: https://owasp.org/www-community/attacks/CSV_Injection
 _FORMULA = r"\A[=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}']"
@@ -91,15 +94,21 @@ def compare_policies(first: Policy, second: Policy) -> Comparison:
     )
 
 
-def write_table(columns: Mapping[str, object] | pa.Table, path: Path) -> None:
-    """Write a table as Parquet or CSV; without a kind the name of the file decides."""
-    chosen = _table_format(path)
-    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a table as CSV, Parquet or JSON (a list of rows), by the ending of the file's name."""
+    check_table(path)
     with whole_file(path) as draft:
-        if chosen == "csv":
+        if path.suffix == ".csv":
             pyarrow.csv.write_csv(without_formulas(table), draft)
-        else:
+        elif path.suffix == ".parquet":
             pyarrow.parquet.write_table(table, draft)
+        else:
+            rows = [
+                {name: json_number(x) if isinstance(x, float) else x for name, x in row.items()}
+                for row in table.to_pylist()
+            ]
+            text = json.dumps(rows, indent=1, ensure_ascii=False, default=dt.datetime.isoformat)
+            draft.write_text(text + "\n", encoding="utf-8")
 
 
 def without_formulas(table: pa.Table) -> pa.Table:
@@ -130,18 +139,12 @@ def _quoted_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def check_table(path: Path) -> None:
     """Reject a table that cannot be written, before any work is done for it."""
-    _table_format(path)
-    check_writable(path)
-
-
-def _table_format(path: Path) -> str:
-    chosen = path.suffix.lstrip(".")
-    if chosen not in TABLE_FORMATS:
+    if path.suffix not in TABLE_FORMATS:
         raise InputError(
-            f"tables are written as {' or '.join(TABLE_FORMATS)}, by the ending of their name; "
-            f"{path.name} has another one."
+            f"cannot write a table to {path.name}: name a file that ends in .csv, .parquet or "
+            ".json."
         )
-    return chosen
+    check_writable(path)
 
 
 def predicted_table(

@@ -75,12 +75,20 @@ def look_of(algorithm: str) -> Look:
 
 
 def new_figure(
-    *, width: float, height: float, panels: int = 1, rows: int = 1, share_y: bool = True
+    *,
+    width: float,
+    height: float,
+    panels: int = 1,
+    rows: int = 1,
+    share_y: bool = True,
+    width_ratios: Sequence[float] | None = None,
 ) -> tuple[Figure, list[Axes]]:
     """Return an empty figure with its panels side by side, or in rows; call it in ``STYLE``."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(rows, panels // rows, sharey=share_y, squeeze=False)
+    axes = figure.subplots(
+        rows, panels // rows, sharey=share_y, squeeze=False, width_ratios=width_ratios
+    )
     return figure, list(axes.ravel())
 
 
