@@ -12,12 +12,7 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], obje
     Short commands then pay only for the packages they need: the compiler, the database and scipy
     take a second to import.
 
-    Parameters
-    ----------
-    package
-        The package, ``__name__``.
-    modules
-        For each of its modules, the names it defines, separated by spaces.
+    ``modules`` has, for each module of the package, the names it defines, separated by spaces.
     """
     homes = {name: module for module, names in modules.items() for name in names.split()}
 

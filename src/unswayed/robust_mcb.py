@@ -261,8 +261,7 @@ class RobustMCB(OnlineLearner):
                         "nothing to learn from yet; call fit(log), or decide and observe, first."
                     )
                 tallies, design, warmup = exploration.observed()
-                labels = (self._users.labels(), self._contexts.labels(), self._action_labels())
-                tallies = tallies.labelled(*labels)
+                tallies = self._labelled(tallies)
             elif exploration is not None and exploration.n_events:
                 phases = with_log(phases, self._observed(exploration))
             elif self._learned_phases is phases:
@@ -306,18 +305,13 @@ class RobustMCB(OnlineLearner):
         play what. Only its owner may read it.
         """
         with self._lock:
-            saved = self._saved()
-            tallies = {f"phase-{place}": phase for place, phase in enumerate(self._phases)}
+            state, users, tallies, _ = self._saved()
+            tallies |= {f"phase-{place}": phase for place, phase in enumerate(self._phases)}
             parameters = self.get_params()
             # Version 1 of the file has another name for alpha.
             parameters = {"adversarial_fraction": parameters.pop("alpha"), **parameters}
-            saved = replace(
-                saved,
-                state={"parameters": parameters, **saved.state},
-                tallies={**saved.tallies, **tallies},
-                policy=getattr(self, "policy_", None),
-            )
-        write_learner(path, saved)
+            policy = getattr(self, "policy_", None)
+        write_learner(path, ({"parameters": parameters, **state}, users, tallies, policy))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> RobustMCB:
@@ -325,21 +319,20 @@ class RobustMCB(OnlineLearner):
 
         ``policy_`` is there again; ``estimates_`` and what rests on them come with ``policy``.
         """
-        saved = read_learner(path)
+        state, users, tallies, policy = read_learner(path)
         try:
-            state = saved.state
             parameters = dict(state["parameters"])
             alpha, secret = parameters.pop("adversarial_fraction"), bytes.fromhex(state["secret"])
             learner = cls(alpha, **parameters, secret=secret)
             learner._assignment = replace(learner._assignment, epoch=int(state["epoch"]))
-            learner._restore(saved)
+            learner._restore(state, users, tallies)
             learner._phases = tuple(
-                part for name, part in saved.tallies.items() if name.startswith("phase-")
+                part for name, part in tallies.items() if name.startswith("phase-")
             )
-            if saved.policy is not None:
-                learner.policy_ = saved.policy
-                learner._partition = saved.policy.partition
-                learner._read = saved.policy.source.get("read")
+            if policy is not None:
+                learner.policy_ = policy
+                learner._partition = policy.partition
+                learner._read = policy.source.get("read")
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise damaged_learner(os.fspath(path), error) from error
         return learner

@@ -39,13 +39,6 @@ class Blocked(Generic[Block]):
     Results are the same bits wherever the blocks lie: each block is worked on by one thread, the
     number of blocks does not depend on the workers, and results come in block order.
 
-    Parameters
-    ----------
-    workers, handles
-        Where functions run, and the blocks there.
-    sizes
-        How many rows each block has, if blocks hold rows: users, mostly.
-
     Examples
     --------
     >>> blocks = Blocked.here([np.array([1.0, 2.0]), np.array([3.0])], sizes=(2, 1))
@@ -57,7 +50,7 @@ class Blocked(Generic[Block]):
 
     workers: Workers
     handles: Sequence[Any]
-    sizes: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()  # rows of each block, if blocks hold rows: users, mostly
     _sent: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -145,14 +138,13 @@ class Blocked(Generic[Block]):
         merge: Callable[[list[Part]], Other],
         n_groups: int,
         *broadcast: Any,
-        rows: npt.NDArray[Any] | None = None,
     ) -> Blocked[Other]:
         """Repartition the blocks; parts are sent from worker to worker.
 
         ``split`` makes ``n_groups`` parts of every block, called as by ``map_blocks``; group g is
         ``merge`` of the g-th parts of all blocks, in block order.
         """
-        parts = self._submitted(split, broadcast, rows)
+        parts = self._submitted(split, broadcast)
         groups = [
             self.workers.submit(getitem, [(part, group) for part in parts])
             for group in range(n_groups)
@@ -163,7 +155,7 @@ class Blocked(Generic[Block]):
         self,
         function: Callable[..., Any],
         broadcast: tuple[Any, ...],
-        rows: npt.NDArray[Any] | None,
+        rows: npt.NDArray[Any] | None = None,
         pieces: Sequence[Any] | None = None,
     ) -> list[Any]:
         shared = tuple(map(self._once, broadcast))
@@ -218,15 +210,7 @@ def _added(parts: Sequence[npt.NDArray[Any]]) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockedRows:
-    """The rows of all blocks, stacked; with one block, bit-identical to ``SparseRows``.
-
-    Parameters
-    ----------
-    blocks
-        The rows of each block.
-    n_columns
-        Columns, the same for all.
-    """
+    """The rows of all blocks, stacked; with one block, bit-identical to ``SparseRows``."""
 
     blocks: Blocked[SparseRows]
     n_columns: int

@@ -95,33 +95,6 @@ def _joined(pieces: Sequence[pa.Array]) -> AttributeColumn:
     return np.array(np.from_dlpack(whole.fill_null(np.nan)), dtype=np.float64)
 
 
-def joined_columns(
-    parts: Sequence[Mapping[str, AttributeColumn]],
-) -> dict[str, AttributeColumn]:
-    """Return the columns of several parts of a log as if it had been read as one."""
-    joined: dict[str, AttributeColumn] = {}
-    for name in parts[0]:
-        columns = [part[name] for part in parts]
-        numbers = [column for column in columns if isinstance(column, np.ndarray)]
-        texts = [column for column in columns if isinstance(column, Categories)]
-        if not texts:
-            joined[name] = np.concatenate(numbers)
-            continue
-        if any(len(column) for column in numbers):
-            raise InputError(
-                f"feature {name!r} holds numbers in some files of the log and texts in others; "
-                "write it the same way in all of them."
-            )
-        levels = sorted({level for column in texts for level in column.levels})
-        places = {level: code for code, level in enumerate(levels)}
-        codes = [
-            np.array([*(places[level] for level in column.levels), -1], np.int32)[column.codes]
-            for column in texts
-        ]
-        joined[name] = Categories(np.concatenate(codes), tuple(levels))
-    return joined
-
-
 def plain_text(value: Any) -> str | None:
     """Return the text of a category's value as a log writes it; None if it is missing."""
     if value is None or (isinstance(value, float) and value != value):

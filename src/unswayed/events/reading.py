@@ -57,7 +57,8 @@ class Provenance:
 
     def without(self, n_rows: int, reason: str) -> Provenance:
         """Return that so many more rows were left out."""
-        return replace(self, bad_rows={**self.bad_rows, reason: n_rows}) if n_rows else self
+        reasons = {**self.bad_rows, **({reason: n_rows} if n_rows else {})}
+        return replace(self, bad_rows=dict(sorted(reasons.items())))
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""

@@ -30,22 +30,14 @@ UNEVEN = 1e-6
 class Design:
     """Which contexts gave each user one fixed action, and how many users each action got there.
 
-    Parameters
-    ----------
-    is_sticky
-        Shape (n_contexts,); True where a user always gets the same action a_{i,s}. In the other
-        contexts each play is uniform over the actions.
-    group_sizes
-        Shape (n_contexts, n_actions); the number of users in I_{s,a}, those included who never met
-        the context (a user who never saw s contributes 0 to (s, a), not "missing"). Rows of
-        contexts that are not sticky are not read.
-    rewards
-        What is known of rewards; by default nothing.
+    In contexts that are not sticky each play is uniform over the actions, and ``group_sizes``, the
+    numbers of users in I_{s,a}, are not read. Users who never met the context count as well: they
+    contribute 0 to (s, a), not "missing".
     """
 
-    is_sticky: BoolArray
-    group_sizes: IntArray
-    rewards: RewardBound = field(default_factory=RewardBound)
+    is_sticky: BoolArray  # shape (n_contexts,): where a user always gets the same action a_{i,s}
+    group_sizes: IntArray  # shape (n_contexts, n_actions)
+    rewards: RewardBound = field(default_factory=RewardBound)  # what is known of rewards
 
 
 def uniform_design(tallies: UserTallies) -> Design:

@@ -17,49 +17,27 @@ from unswayed.tallies import UserTallies
 class Estimates:
     """Estimated mean rewards of the good users, and how they were estimated.
 
-    Attributes
-    ----------
-    mean_rewards
-        Shape (n_contexts, n_actions); NaN where nothing was learned.
-    sampling_errors, bias_bounds
-        Shape (n_contexts, n_actions); half-widths of the two parts of the interval: chance, and
-        the worst that the stated share of colluders can do. Infinite where there is no bound.
-    context_probabilities
-        Shape (n_contexts,).
-    frequent_contexts
-        Shape (n_contexts,); True for S₊.
-    user_weights
-        Shape (n_users,), in [0, 1]; the weight of each user.
-    decided_by
-        Shape (n_contexts,); which estimator decided each context.
-    evidence
-        Diagnostics of the method, as JSON values.
-    low, high
-        Shape (n_contexts, n_actions); ends of intervals that do not lie symmetrically around the
-        means. None for means ∓ the sum of the half-widths.
-    is_excluded
-        Shape (n_contexts, n_actions); actions that worst-case intervals rule out, whatever their
-        means. None if there are none.
-    decisions
-        Shape (n_contexts,); the action of each context, if another rule than the largest mean
-        decides. None for the largest mean that is not excluded.
-    model
-        The fitted model, if it can score single accounts (``bounded.Model``).
+    Tables have shape (n_contexts, n_actions).
     """
 
-    mean_rewards: FloatArray
+    mean_rewards: FloatArray  # NaN where nothing was learned
+    # Half-widths of the two parts of the interval: chance, and the worst that the stated share of
+    # colluders can do. Infinite where there is no bound.
     sampling_errors: FloatArray
     bias_bounds: FloatArray
-    context_probabilities: FloatArray
-    frequent_contexts: BoolArray
-    user_weights: FloatArray
-    decided_by: npt.NDArray[np.str_]
-    evidence: dict[str, Any] = field(default_factory=dict)
+    context_probabilities: FloatArray  # shape (n_contexts,)
+    frequent_contexts: BoolArray  # shape (n_contexts,): True for S₊
+    user_weights: FloatArray  # shape (n_users,), in [0, 1]
+    decided_by: npt.NDArray[np.str_]  # shape (n_contexts,): which estimator decided
+    evidence: dict[str, Any] = field(default_factory=dict)  # diagnostics, as JSON values
+    # Ends of intervals that do not lie symmetrically around the means.
     low: FloatArray | None = None
     high: FloatArray | None = None
-    is_excluded: BoolArray | None = None
+    is_excluded: BoolArray | None = None  # ruled out by worst-case intervals, whatever the means
+    # Shape (n_contexts,): the actions, if another rule than the largest mean that is not excluded
+    # decides.
     decisions: IntArray | None = None
-    model: Any = None
+    model: Any = None  # the fitted model, if it can score single accounts (``bounded.Model``)
 
     @property
     def actions(self) -> IntArray:

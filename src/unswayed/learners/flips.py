@@ -46,27 +46,15 @@ class Certificate(StrEnum):
 class FlipBounds:
     """Bounds on the smallest share of accounts whose removal or replacement changes a decision.
 
-    Attributes
-    ----------
-    n_accounts
-        Accounts with interactions; shares are shares of them.
-    lower
-        Shape (n_contexts,); certified: no smaller share can change the decision.
-    upper
-        Shape (n_contexts,); attained: replacing this share changes the decision. NaN where
-        none is known.
-    certificates
-        Shape (n_contexts,); a ``Certificate`` for each lower bound.
-    held
-        Shape (n_contexts,); a lower bound that holds as long as each context stays with its
-        estimator and rewards with their origin. Equal to ``lower`` unless the certificate is
-        ``CONTEXT_STEP``.
+    Shapes (n_contexts,). ``held`` is a lower bound that holds as long as each context stays with
+    its estimator and rewards with their origin: equal to ``lower`` unless the certificate is
+    ``CONTEXT_STEP``.
     """
 
-    n_accounts: int
-    lower: FloatArray
-    upper: FloatArray
-    certificates: npt.NDArray[np.str_]
+    n_accounts: int  # with interactions; shares are shares of them
+    lower: FloatArray  # certified: no smaller share can change the decision
+    upper: FloatArray  # attained: replacing this share changes it; NaN where none is known
+    certificates: npt.NDArray[np.str_]  # a ``Certificate`` for each lower bound
     held: FloatArray
 
     @property
@@ -85,19 +73,10 @@ def flip_bounds(
     alpha: float,
     warmup: Tallies | None = None,
 ) -> FlipBounds:
-    """Bound the share of accounts that it takes to change each decision.
+    """Bound the share of accounts that it takes to change each decision of a method.
 
-    Parameters
-    ----------
-    method
-        Name of the method that learned.
-    tallies, design, alpha, warmup
-        What it was given.
-    estimates
-        What it returned.
+    ``estimates`` is what it returned, given the other arguments.
 
-    Notes
-    -----
     Guarantee: no share below ``lower`` changes the decision, on the condition that the certificate
     names; a coalition of the share ``upper`` does change it. It takes about the time of sorting the
     data once.
@@ -130,17 +109,8 @@ def certify_paper(
     alpha: float,
     warmup: Tallies | None = None,
 ) -> FlipBounds:
-    """Bound the accounts that must be replaced or removed before a decision changes.
+    """Bound the accounts that must be replaced or removed before a decision of the paper changes.
 
-    Parameters
-    ----------
-    tallies, design, alpha, warmup
-        What ``learn_paper`` was given.
-    estimates
-        What it returned.
-
-    Notes
-    -----
     Frequent contexts: exact, from order statistics (``trimmed_flips``). Replaced accounts may visit
     what they like, as often as they like, and report any rewards, but their action in a sticky
     context stays the one that the platform assigned. Scales σ_s and probabilities ν̂_s multiply all
@@ -263,23 +233,14 @@ difference of two such sums, and the estimator errs as much again; 8 is twice wh
 class TrimmedFlips:
     """Replacements that change the largest trimmed mean of each row; shapes ``(n_rows,)``.
 
-    Attributes
-    ----------
-    fewest
-        No fewer replaced or removed points let another group win; certified.
-    enough
-        This many replaced points let ``rivals`` win; equal to ``fewest`` but for ties within
-        rounding errors. 0 where no rival can be made to win.
-    rivals
-        The column that wins then, or ``NO_RIVAL``.
-    from_leader, from_rival
-        How ``enough`` is spent: the largest points of the leader are replaced by very small ones,
-        the smallest points of the rival by very large ones.
+    ``enough`` equals ``fewest`` but for ties within rounding errors, and is 0 where no rival can be
+    made to win. It is spent on the largest points of the leader, which are replaced by very small
+    ones, and on the smallest points of the rival, which are replaced by very large ones.
     """
 
-    fewest: IntArray
-    enough: IntArray
-    rivals: IntArray
+    fewest: IntArray  # no fewer replaced or removed points let another group win; certified
+    enough: IntArray  # this many replaced points let ``rivals`` win
+    rivals: IntArray  # the column that wins then, or ``NO_RIVAL``
     from_leader: IntArray
     from_rival: IntArray
 

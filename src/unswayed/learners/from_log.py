@@ -42,7 +42,7 @@ from unswayed.learners.unknown_fraction import FLOOR
 from unswayed.policy import Policy
 from unswayed.storage import locked_folder
 from unswayed.tallies import tally_events
-from unswayed.tallies.cluster import Gather, Place, tally_on_cluster
+from unswayed.tallies.cluster import tally_on_cluster
 from unswayed.tallies.log_data import PreparedLog, thinned, windows_of
 from unswayed.tallies.log_summary import LogSummary, check_learnable, summarise
 from unswayed.tallies.store import Stored, add_log, load_tallies
@@ -131,15 +131,13 @@ def _read_on_cluster(
     workers: Workers, source: str, options: LearnOptions, on_step: Listener, *, with_users: bool
 ) -> PreparedLog:
     """Tally a log on the workers of a cluster."""
-    shape = _fixed_shape(None, options)
-
-    def shaping(gather: Gather) -> Place:
-        nonlocal shape
-        if shape is None:
-            events, attributes = gather()
-            shape = learn_shape(events, attributes, options, on_step=on_step)
-        return partial(in_leaves_of, shape.partition, is_learned_from=True)
-
+    shape, place = _fixed_shape(None, options), None
+    if options.features:
+        if shape is None:  # learned here, from all events
+            found = read_events(source, columns=options.columns, on_bad_rows=options.on_bad_rows)
+            shape = learn_shape(found.events, found.attributes, options, on_step=on_step)
+            del found  # large
+        place = partial(in_leaves_of, shape.partition, is_learned_from=True)
     log = tally_on_cluster(
         workers,
         source,
@@ -147,7 +145,7 @@ def _read_on_cluster(
         on_bad_rows=options.on_bad_rows,
         min_propensity=options.min_propensity,
         with_users=with_users,
-        shaping=shaping if options.features else None,
+        place=place,
     )
     return replace(log, shape=shape)
 

@@ -23,27 +23,13 @@ from unswayed.tallies import Tallies, UserTallies
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned:
-    """A policy with its estimates and certificates.
-
-    Attributes
-    ----------
-    policy
-        The decisions.
-    estimates
-        Estimates that the policy is based on.
-    flips
-        How many accounts each decision withstands.
-    unknown_fraction
-        How the share was chosen; None if it was given.
-    rewards
-        What worst-case intervals assume of rewards.
-    """
+    """A policy with its estimates and certificates."""
 
     policy: Policy
     estimates: Estimates
-    flips: FlipBounds
-    unknown_fraction: UnknownFraction | None
-    rewards: RewardBound
+    flips: FlipBounds  # how many accounts each decision withstands
+    unknown_fraction: UnknownFraction | None  # how the share was chosen; None if it was given
+    rewards: RewardBound  # what worst-case intervals assume of rewards
 
 
 def learn_policy(

@@ -8,7 +8,7 @@ import threading
 import warnings
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -40,51 +40,34 @@ _STATE, _USERS, _POLICY = "learner.json", "users.parquet", "policy.json"
 #: Ours: the file holds the secret of the assignment, so only its owner may read it.
 _MODE = 0o600
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SavedLearner:
-    """The saved state of a learner.
-
-    Attributes
-    ----------
-    state
-        Parameters and contexts; plain JSON values.
-    user_labels, plays
-        The users that were met, and how many actions were decided for each.
-    tallies
-        What was observed, by phase.
-    policy
-        What was learned last, if anything was.
-    """
-
-    state: dict[str, Any]
-    user_labels: Labels
-    plays: IntArray
-    tallies: dict[str, Tallies]
-    policy: Policy | None
+#: What reading a damaged file comes to.
+_DAMAGED = (
+    *(zipfile.BadZipFile, ValueError, KeyError, TypeError, NotImplementedError),
+    *(AttributeError, RecursionError, pa.ArrowException, RuntimeError),
+)
 
 
-def write_learner(path: str | os.PathLike[str], saved: SavedLearner) -> None:
+#: State as plain JSON values; users and their plays; tallies by name; what was learned last.
+Saved = tuple[dict[str, Any], pa.Table, dict[str, Tallies], Policy | None]
+
+
+def write_learner(path: str | os.PathLike[str], saved: Saved) -> None:
     """Write a learner to one file, whole or not at all; only the owner may read it."""
-    state = {
-        "format": FORMAT,
-        "version": VERSION,
-        **saved.state,
-        "pieces": {
-            name: {"contexts": list(part.context_labels), "actions": list(part.action_labels)}
-            for name, part in saved.tallies.items()
-        },
+    state, users, tallies, policy = saved
+    pieces = {
+        name: {"contexts": list(part.context_labels), "actions": list(part.action_labels)}
+        for name, part in tallies.items()
     }
+    state = {"format": FORMAT, "version": VERSION, **state, "pieces": pieces}
     with temporary_folder() as folder:
         content = folder / "learner"
         content.mkdir()
         (content / _STATE).write_text(json.dumps(state, ensure_ascii=False), encoding="utf-8")
-        users = {"user": pa.array(saved.user_labels.values), "plays": saved.plays}
-        pq.write_table(pa.table(users), content / _USERS)
-        for name, part in saved.tallies.items():
+        pq.write_table(users, content / _USERS)
+        for name, part in tallies.items():
             write_piece(content, name, part)
-        if saved.policy is not None:
-            saved.policy.save(content / _POLICY)
+        if policy is not None:
+            policy.save(content / _POLICY)
         with whole_file(path) as draft:
             draft.chmod(_MODE)
             with zipfile.ZipFile(draft, "w") as archive:
@@ -92,7 +75,7 @@ def write_learner(path: str | os.PathLike[str], saved: SavedLearner) -> None:
                     archive.write(file, file.name)
 
 
-def read_learner(path: str | os.PathLike[str]) -> SavedLearner:
+def read_learner(path: str | os.PathLike[str]) -> Saved:
     """Return what ``write_learner`` wrote; refuse anything else."""
     name = os.fspath(path)
     try:
@@ -106,9 +89,7 @@ def read_learner(path: str | os.PathLike[str]) -> SavedLearner:
         raise InputError(f"cannot read the learner {name}: {error.strerror or error}.") from error
     except InputError:
         raise
-    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, NotImplementedError) as error:
-        raise damaged_learner(name, error) from error
-    except (AttributeError, RecursionError, pa.ArrowException, RuntimeError) as error:
+    except _DAMAGED as error:
         raise damaged_learner(name, error) from error
 
 
@@ -117,7 +98,7 @@ def damaged_learner(name: str, error: Exception) -> InputError:
     return InputError(f"{name} holds no learner, or is damaged ({error}); save the learner again.")
 
 
-def _read(content: Path, name: str) -> SavedLearner:
+def _read(content: Path, name: str) -> Saved:
     state = json.loads((content / _STATE).read_text(encoding="utf-8"))
     if state["format"] != FORMAT:
         raise ValueError(f"its format is {state['format']!r}")
@@ -126,7 +107,6 @@ def _read(content: Path, name: str) -> SavedLearner:
             f"{name} has version {state['version']}, and this program reads version {VERSION}; use "
             "the program that wrote it."
         )
-    users = pq.read_table(content / _USERS)
     tallies = {}
     try:
         for piece, labels in state["pieces"].items():
@@ -135,110 +115,20 @@ def _read(content: Path, name: str) -> SavedLearner:
         policy = Policy.load(content / _POLICY) if (content / _POLICY).exists() else None
     except InputError as error:  # names the folder it was unpacked to, which is gone by now
         raise ValueError("its tallies or its policy cannot be read") from error
-    plays = users["plays"].to_numpy().astype(np.int64)
-    return SavedLearner(state, Labels.of(users["user"].to_pylist()), plays, tallies, policy)
+    return state, pq.read_table(content / _USERS), tallies, policy
 
 
 Mode = Literal["explore", "policy"]
 
 
-class Fitted:
-    """The fitted state of ``RobustMCB``: predictions and shortcuts into the estimates."""
-
-    policy_: Policy
-    estimates_: Estimates
-    flip_bounds_: FlipBounds
-    unknown_fraction_: UnknownFraction | None
-    _user_labels: Labels
-
-    def predict(self, contexts: Iterable[Context] | Source) -> list[Label]:
-        """Return the learned action of each context.
-
-        Contexts are labels, tuples or mappings, as ``Policy.decide`` takes them, or a table of
-        pandas, Polars or pyarrow with the columns of the log: its context columns or features.
-        Unknown contexts get the default action, with a warning (``unswayed.errors.Note``);
-        ``policy_.decide_many`` also returns which contexts are known.
-        """
-        policy = self._fitted()
-        if is_table(contexts):
-            rows, codes = read_codes(policy, contexts)
-            actions, is_known = policy.decide_codes(codes)
-            listed: list[Any] = [] if is_known.all() else list(_described(policy, rows))
-        else:
-            check_list(contexts, "contexts")
-            given: Any = contexts
-            listed = list(given)
-            actions, is_known = policy.decide_many(listed)
-        if not is_known.all():
-            unknown = [_as_label(listed[row]) for row in np.flatnonzero(~is_known)]
-            warnings.warn(policy.words_on_unknown(unknown), Note, stacklevel=2)
-        return actions
-
-    def predict_expectations(self, contexts: Iterable[Context] | Source) -> FloatArray:
-        """Return mean rewards, shape (n, n_actions); NaN for what was not learned."""
-        policy = self._fitted()
-        table = np.vstack([policy.mean_rewards, np.full(len(policy.action_labels), np.nan)])
-        return np.asarray(table[_codes(policy, contexts)])
-
-    @property
-    def mean_rewards_(self) -> FloatArray:
-        """Estimated mean rewards; shape (n_contexts, n_actions)."""
-        return self._fitted().mean_rewards
-
-    @property
-    def context_probabilities_(self) -> FloatArray:
-        """Estimated context probabilities; shape (n_contexts,)."""
-        return self._fitted().context_probabilities
-
-    @property
-    def frequent_contexts_(self) -> list[Label]:
-        """Labels of S₊."""
-        is_frequent = self._estimated().frequent_contexts
-        return [label for label, yes in zip(self.context_labels_, is_frequent, strict=True) if yes]
-
-    @property
-    def user_weights_(self) -> FloatArray:
-        """How much of each user was kept, in [0, 1]; shape (n_users,)."""
-        return self._estimated().user_weights
-
-    @property
-    def context_labels_(self) -> Labels:
-        """The contexts, in the order of the arrays."""
-        return self._fitted().context_labels
-
-    @property
-    def action_labels_(self) -> Labels:
-        """The actions, in the order of the arrays."""
-        return self._fitted().action_labels
-
-    @property
-    def user_labels_(self) -> Labels:
-        """The users, in the order of ``user_weights_``."""
-        self._estimated()
-        return self._user_labels
-
-    def _fitted(self) -> Policy:
-        if not hasattr(self, "policy_"):
-            raise InputError("nothing was learned yet; call fit(log) or policy() first.")
-        return self.policy_
-
-    def _estimated(self) -> Estimates:
-        self._fitted()
-        if not hasattr(self, "estimates_"):
-            raise InputError("a loaded learner has its policy only; call policy() to learn again.")
-        return self.estimates_
-
-    def _forget(self) -> None:
-        """Discard what was learned."""
-        for name in ("policy_", "estimates_", "flip_bounds_", "unknown_fraction_"):
-            self.__dict__.pop(name, None)
-
-
-def _described(policy: Policy, rows: Any) -> list[tuple[Any, ...]]:
-    """Return the parts of the context of each row of a table."""
+def _rows_and_codes(policy: Policy, contexts: Any) -> tuple[Any, IntArray]:
+    """Return contexts, or the parts of those of a table's rows, and their codes."""
+    if not is_table(contexts):
+        return contexts, policy.codes_of(contexts)
+    rows, codes = read_codes(policy, contexts)
     partition = policy.partition
     names = policy.context_columns[0] if partition is None else partition.names
-    return list(zip(*(rows[name].to_pylist() for name in names), strict=True))
+    return list(zip(*(rows[name].to_pylist() for name in names), strict=True)), codes
 
 
 def _as_label(context: Any) -> Label:
@@ -251,12 +141,7 @@ def _as_label(context: Any) -> Label:
     return label
 
 
-def _codes(policy: Policy, contexts: Any) -> IntArray:
-    """Return the codes of contexts, or of the rows of a table."""
-    return read_codes(policy, contexts)[1] if is_table(contexts) else policy.codes_of(contexts)
-
-
-class OnlineLearner(Fitted):
+class OnlineLearner:
     """The online half of ``RobustMCB``: labels in, actions out, and rewards back in.
 
     One lock guards all that deciding and observing change. A request that is refused changes
@@ -265,6 +150,11 @@ class OnlineLearner(Fitted):
 
     alpha: float | Auto
     method: str
+    policy_: Policy
+    estimates_: Estimates
+    flip_bounds_: FlipBounds
+    unknown_fraction_: UnknownFraction | None
+    _user_labels: Labels
     _rewards: RewardBound
 
     def _start_online(
@@ -399,12 +289,15 @@ class OnlineLearner(Fitted):
             is_split=self.method == "paper",
         )
 
+    def _labelled(self, tallies: Tallies) -> Tallies:
+        return tallies.labelled(
+            self._users.labels(), self._contexts.labels(), self._action_labels()
+        )
+
     def _observed(self, exploration: Exploration) -> Tallies:
         """Return all that was observed with the actions that there are."""
         phases = exploration.phases()
-        tallies = merged(phases["main"], phases["warmup"])
-        users, contexts = self._users.labels(), self._contexts.labels()
-        return tallies.labelled(users, contexts, self._action_labels())
+        return self._labelled(merged(phases["main"], phases["warmup"]))
 
     def _change_actions(self, actions: Labels) -> Tallies | None:
         """Change the actions: new draws, uniform play; return what was observed before."""
@@ -418,34 +311,115 @@ class OnlineLearner(Fitted):
         self._exploration.add_contexts(self._contexts.since(0))
         return observed
 
-    def _saved(self) -> SavedLearner:
+    def _saved(self) -> Saved:
         """Return the state to save; the caller holds the lock."""
-        exploration, tallies = self._exploration, {}
+        exploration = self._exploration
         users, contexts = self._users.labels(), self._contexts.labels()
         plays = np.zeros(len(users), np.int64)
+        phases = {} if exploration is None else exploration.phases()
         if exploration is not None:
             plays[:] = exploration.plays
-            for name, part in exploration.phases().items():
-                tallies[name] = part.labelled(users, contexts, self._action_labels())
         state = {
             "secret": self._assignment.secret.hex(),
             "epoch": self._assignment.epoch,
             "contexts": list(contexts),
             "exploration": None if exploration is None else exploration.to_json(),
         }
-        return SavedLearner(state, users, plays, tallies, None)
+        tallies = {name: self._labelled(part) for name, part in phases.items()}
+        return state, pa.table({"user": pa.array(users.values), "plays": plays}), tallies, None
 
-    def _restore(self, saved: SavedLearner) -> None:
+    def _restore(self, state: Mapping[str, Any], known: pa.Table, tallies: Any) -> None:
         """Take over the state of a saved learner."""
-        state, tallies = saved.state, saved.tallies
-        self._users.codes(saved.user_labels)
+        users = known["user"].to_pylist()
+        self._users.codes(users)
         self._contexts.codes(state["contexts"])
-        if state["exploration"] is not None:
+        if (written := state["exploration"]) is not None:
             self._exploration = exploration = self._new_exploration(
-                (), warmup_interactions=int(state["exploration"]["warmup_interactions"])
+                (), warmup_interactions=int(written["warmup_interactions"])
             )
-            exploration.add_users(saved.user_labels)
+            exploration.add_users(users)
             exploration.add_contexts(state["contexts"])
-            exploration.alpha = float(state["exploration"]["adversarial_fraction"])
-            phases = {name: tallies[name] for name in ("warmup", "main")}
-            exploration.restore(state["exploration"]["sticky"], saved.plays, phases)
+            exploration.alpha = float(written["adversarial_fraction"])
+            plays = known["plays"].to_numpy().astype(np.int64)
+            exploration.restore(written["sticky"], plays, tallies)
+
+    # What was learned
+
+    def predict(self, contexts: Iterable[Context] | Source) -> list[Label]:
+        """Return the learned action of each context.
+
+        Contexts are labels, tuples or mappings, as ``Policy.decide`` takes them, or a table of
+        pandas, Polars or pyarrow with the columns of the log: its context columns or features.
+        Unknown contexts get the default action, with a warning (``unswayed.errors.Note``);
+        ``policy_.decide_many`` also returns which contexts are known.
+        """
+        policy = self._fitted()
+        given: Any = contexts
+        if not is_table(given):
+            check_list(given, "contexts")
+            given = list(given)
+        rows, codes = _rows_and_codes(policy, given)
+        actions, is_known = policy.decide_codes(codes)
+        if not is_known.all():
+            unknown = [_as_label(rows[row]) for row in np.flatnonzero(~is_known)]
+            warnings.warn(policy.words_on_unknown(unknown), Note, stacklevel=2)
+        return actions
+
+    def predict_expectations(self, contexts: Iterable[Context] | Source) -> FloatArray:
+        """Return mean rewards, shape (n, n_actions); NaN for what was not learned."""
+        policy = self._fitted()
+        table = np.vstack([policy.mean_rewards, np.full(len(policy.action_labels), np.nan)])
+        return np.asarray(table[_rows_and_codes(policy, contexts)[1]])
+
+    @property
+    def mean_rewards_(self) -> FloatArray:
+        """Estimated mean rewards; shape (n_contexts, n_actions)."""
+        return self._fitted().mean_rewards
+
+    @property
+    def context_probabilities_(self) -> FloatArray:
+        """Estimated context probabilities; shape (n_contexts,)."""
+        return self._fitted().context_probabilities
+
+    @property
+    def frequent_contexts_(self) -> list[Label]:
+        """Labels of S₊."""
+        is_frequent = self._estimated().frequent_contexts
+        return [label for label, yes in zip(self.context_labels_, is_frequent, strict=True) if yes]
+
+    @property
+    def user_weights_(self) -> FloatArray:
+        """How much of each user was kept, in [0, 1]; shape (n_users,)."""
+        return self._estimated().user_weights
+
+    @property
+    def context_labels_(self) -> Labels:
+        """The contexts, in the order of the arrays."""
+        return self._fitted().context_labels
+
+    @property
+    def action_labels_(self) -> Labels:
+        """The actions, in the order of the arrays."""
+        return self._fitted().action_labels
+
+    @property
+    def user_labels_(self) -> Labels:
+        """The users, in the order of ``user_weights_``."""
+        self._estimated()
+        return self._user_labels
+
+    def _fitted(self) -> Policy:
+        if not hasattr(self, "policy_"):
+            raise InputError("nothing was learned yet; call fit(log) or policy() first.")
+        return self.policy_
+
+    def _estimated(self) -> Estimates:
+        self._fitted()
+        if not hasattr(self, "estimates_"):
+            raise InputError("a loaded learner has its policy only; call policy() to learn again.")
+        return self.estimates_
+
+    def _forget(self) -> None:
+        """Discard what was learned."""
+        for name in ("policy_", "estimates_", "flip_bounds_", "unknown_fraction_"):
+            self.__dict__.pop(name, None)

@@ -23,15 +23,8 @@ ROUNDING = 1e-9
 class RewardBound:
     """Range or deviation of honest rewards; without either, means have no worst-case bound.
 
-    Parameters
-    ----------
-    low, high
-        Smallest and largest reward that there can be; both or neither.
-    deviation
-        Largest standard deviation of an honest user's reward within a context and action, users'
-        tastes included.
-    is_assumed
-        Whether it was read off the log instead of being stated.
+    Ends of the range are both known or neither. ``deviation`` is the largest standard deviation of
+    an honest user's reward within a context and action, users' tastes included.
 
     Examples
     --------
@@ -44,7 +37,7 @@ class RewardBound:
     low: float = -math.inf
     high: float = math.inf
     deviation: float = math.inf
-    is_assumed: bool = False
+    is_assumed: bool = False  # whether it was read off the log instead of being stated
 
     @property
     def range(self) -> RewardRange | None:

@@ -35,30 +35,15 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownFraction:
-    """An upper estimate of the share of colluders, and what it cannot know.
+    """An upper estimate of the share of colluders, and what it cannot know."""
 
-    Attributes
-    ----------
-    chosen
-        The share to state.
-    accused
-        Share of the accounts that were flagged.
-    suspected
-        Share of the largest group that is suspected only.
-    upper
-        Upper confidence bound of both together; 0 if there are none.
-    hidden_from
-        The share from which some coalition exchanges best and runner-up unseen by every method;
-        None if it cannot be computed.
-    gap, answers_per_user
-        What that rests on: the median lead of the best action, and the independent responses that a
-        user's plays are worth.
-    """
-
-    chosen: float
-    accused: float
-    suspected: float
-    upper: float
+    chosen: float  # the share to state
+    accused: float  # share of the accounts that were flagged
+    suspected: float  # share of the largest group that is suspected only
+    upper: float  # upper confidence bound of both together; 0 if there are none
+    # The share from which some coalition exchanges best and runner-up unseen by every method, if it
+    # can be computed. It rests on the median lead of the best action, and on the independent
+    # responses that a user's plays are worth.
     hidden_from: float | None
     gap: float
     answers_per_user: float

@@ -26,20 +26,13 @@ accounts, and too few to tell whether somebody was among them."""
 class Origin:
     """Fingerprint of a log.
 
-    Attributes
-    ----------
-    digest
-        Of the number of events in each context and action.
-    users
-        A sketch of the accounts: in each of 256 ranges of hashes, eight bits of the smallest, in
-        hexadecimal, with two dots where there is none. Empty if the accounts are not known.
-    first_time, last_time
-        As the log has them; None without times.
+    ``users`` is a sketch of the accounts: in each of 256 ranges of hashes, eight bits of the
+    smallest, in hexadecimal, with two dots where there is none. Empty if they are not known.
     """
 
-    digest: str
+    digest: str  # of the number of events in each context and action
     users: str = ""
-    first_time: str | None = None
+    first_time: str | None = None  # as the log has them; None without times
     last_time: str | None = None
 
     @classmethod

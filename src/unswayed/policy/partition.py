@@ -268,17 +268,6 @@ Nodes = tuple[Split | None, ...]
 class Partition:
     """A tree over attributes whose leaves are the contexts of a policy.
 
-    Parameters
-    ----------
-    features
-        The attributes.
-    nodes
-        The tree; node 0 is its root, None is a leaf.
-    advice
-        The linear model behind the feature beyond the last, or None.
-
-    Notes
-    -----
     Plain data without code: versioned, and with a hash of all of it, which a policy and a signed
     decision can name. A value that no split of its path has seen has no leaf; a split by the advice
     has seen what the linear model was fitted to, of all attributes.
@@ -293,6 +282,7 @@ class Partition:
 
     features: tuple[Feature, ...]
     nodes: Nodes = (None,)
+    # The linear model behind the feature beyond the last.
     advice: LinearAdvice | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

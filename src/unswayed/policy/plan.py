@@ -41,54 +41,26 @@ _EXPLORERS = ("per-epoch", "per-play")
 class Rule:
     """What is played in one context.
 
-    Attributes
-    ----------
-    action
-        What the policy plays; one of ``surviving``.
-    surviving
-        The actions that explorers draw from, evenly.
-    explorer_share
-        The share of users who explore here. Users who explore at one share explore at every
-        larger one, so contexts with equal shares have the same explorers; likewise for plays
-        where exploration is spread.
-    is_sticky
-        Whether an explorer keeps one action here for the epoch, or draws at every play.
-    is_spread
-        Whether exploration is spread over everybody: who explores is drawn at every play, so that
-        nobody explores for long. False draws the explorers once for the epoch.
-    baseline
-        What users who are held back play; None in a campaign that holds nobody back.
+    Users who explore at one share explore at every larger one, so contexts with equal shares have
+    the same explorers; likewise for plays where exploration is spread over everybody, so that
+    nobody explores for long.
     """
 
-    action: Label
-    surviving: tuple[Label, ...]
+    action: Label  # what the policy plays; one of ``surviving``
+    surviving: tuple[Label, ...]  # explorers draw from these, evenly
     explorer_share: float = 0.0
-    is_sticky: bool = True
-    is_spread: bool = False
-    baseline: Label | None = None
+    is_sticky: bool = True  # whether an explorer keeps one action for the epoch
+    is_spread: bool = False  # whether who explores is drawn at every play, or once for the epoch
+    baseline: Label | None = None  # what users who are held back play, if anybody is
 
 
 @dataclass(frozen=True, kw_only=True)
 class EpochPlan:
     """One epoch of a campaign.
 
-    Parameters
-    ----------
-    campaign
-        The campaign's name. It enters into every draw: two campaigns under one secret have
-        independent explorers, groups and controls.
-    epoch
-        Counts from 0. Explorers and their actions are drawn anew in every epoch; controls stay.
-    contexts, actions
-        Labels of the contexts the plan knows, and of all actions of the campaign.
-    rules
-        One for each context, in their order.
-    unknown
-        The rule for every other context.
-    control_share
-        The share of users who are held back and play the baseline, in all epochs.
-    is_alarmed
-        Whether a coalition was found when the plan was made; the next plan remembers it.
+    The campaign's name enters into every draw: two campaigns under one secret have independent
+    explorers, groups and controls. Explorers and their actions are drawn anew in every epoch;
+    controls stay.
 
     Examples
     --------
@@ -100,13 +72,13 @@ class EpochPlan:
     """
 
     campaign: str
-    epoch: int
-    contexts: Labels
-    actions: Labels
-    rules: tuple[Rule, ...]
-    unknown: Rule
-    control_share: float = 0.0
-    is_alarmed: bool = False
+    epoch: int  # counts from 0
+    contexts: Labels  # those the plan knows
+    actions: Labels  # all of the campaign
+    rules: tuple[Rule, ...]  # one for each context, in their order
+    unknown: Rule  # for every other context
+    control_share: float = 0.0  # users who are held back and play the baseline, in all epochs
+    is_alarmed: bool = False  # whether a coalition was found when the plan was made
 
     def __post_init__(self) -> None:
         check_campaign(self.campaign)
@@ -324,37 +296,23 @@ _DRAWN = (Mode.EXPLORE, Mode.CONTROL)
 class Ruling(NamedTuple):
     """One decision; a tuple, because a service makes hundreds of thousands a second.
 
-    Attributes
-    ----------
-    mode, action
-        What is played, and why.
-    propensity
-        The probability, over the secret, that a user gets this action in this context, whatever
-        the mode: what off-policy estimates divide by.
-    mode_propensity
-        The same given the mode: one over the number of surviving actions for explorers, else 1.
-        Learning from explorers alone goes by it.
-    is_known
-        Whether the plan knows the context.
+    ``propensity`` is the probability, over the secret, that a user gets this action in this
+    context, whatever the mode: what off-policy estimates divide by. ``mode_propensity`` is the same
+    given the mode: one over the number of surviving actions for explorers, else 1. Learning from
+    explorers alone goes by it.
     """
 
     mode: Mode
     action: Label
     propensity: float
     mode_propensity: float
-    is_known: bool
+    is_known: bool  # whether the plan knows the context
 
 
 class Decider:
-    """Makes decisions from a plan and a secret.
+    """Makes decisions from a plan and a secret, the same in all epochs of a campaign.
 
-    Parameters
-    ----------
-    plan
-        What is played in this epoch.
-    secret
-        The 16 bytes of ``new_secret``, the same in all epochs of a campaign. With equal plans and
-        secrets, decisions are equal, on any machine.
+    With equal plans and secrets, decisions are equal, on any machine.
 
     Examples
     --------
@@ -379,11 +337,8 @@ class Decider:
     def decide(self, user: Label, context: Label, play: int = 0) -> Ruling:
         """Return what a user plays in a context.
 
-        Parameters
-        ----------
-        play
-            The number of this play, counted by the caller from 0, never repeated for a user in an
-            epoch. What is drawn per play is drawn by it; elsewhere it does not matter.
+        ``play`` is the number of this play, counted by the caller from 0, never repeated for a user
+        in an epoch. What is drawn per play is drawn by it; elsewhere it does not matter.
         """
         row = self._rows.get(context) if type(context) is str else None
         if row is None:
@@ -402,14 +357,7 @@ class Decider:
     def places_of(self, users: Digests, contexts: IntArray, plays: IntArray) -> IntArray:
         """``decide`` for many plays; returns positions in ``ruled``, shape (n,).
 
-        Parameters
-        ----------
-        users
-            Shape (n,); from ``digests``.
-        contexts
-            Shape (n,); codes, the positions in ``plan.contexts``.
-        plays
-            Shape (n,); the numbers of the plays.
+        Users are given by ``digests``, contexts by codes, the positions in ``plan.contexts``.
         """
         n_contexts = len(self.plan.contexts)
         if len(contexts) and not (contexts.min() >= 0 and contexts.max() < n_contexts):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -18,29 +18,18 @@ import pyarrow.parquet
 from unswayed.engine import Blocked, Workers
 from unswayed.errors import InputError
 from unswayed.events import Columns, Events, Labels, Provenance, read_events
-from unswayed.events.attributes import UNKNOWN_VALUE, AttributeColumn, joined_columns
+from unswayed.events.attributes import UNKNOWN_VALUE, AttributeColumn
 from unswayed.events.reading import check_usable, read_edges
-from unswayed.events.sources import Files, damaged_file, find_files
-from unswayed.tallies.log_data import (
-    PreparedLog,
-    merged_events,
-    merged_logs,
-    sorted_union,
-    tally_events,
-)
+from unswayed.events.sources import damaged_file, find_files
+from unswayed.tallies.log_data import PreparedLog, merged_logs, sorted_union, tally_events
 from unswayed.tallies.tallies import NO_LABELS, Tallies, UserTallies, n_blocks_for, user_bounds
 
 #: Ours: rows of a Parquet file that one task reads, in whole row groups.
 ROWS_PER_PART = 1 << 20
 
 
-Attributes = Mapping[str, AttributeColumn]
-
 #: Returns events with the leaves of their attributes as contexts; sent to the workers.
-Place = Callable[[Events, Attributes], Events]
-
-#: Returns all events of a log; what learns a partition of their attributes needs them.
-Gather = Callable[[], tuple[Events, Attributes]]
+Place = Callable[[Events, Mapping[str, AttributeColumn]], Events]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +42,15 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadPart:
-    """A part of a log as a task read it; the driver gets it without its data.
+    """A part of a log as a task read it; the driver gets it without its tallies."""
 
-    ``data`` are events until their attributes have leaves, and then tallies. ``n_clipped`` counts
-    raised propensities, if there are any; ``first_bad`` is the number of the first bad row, from 1.
-    """
-
-    data: Tallies | Events | None
+    tallies: Tallies | None
     provenance: Provenance
-    first_bad: int | None
-    n_clipped: int | None
+    first_bad: int | None  # number of the first bad row, from 1
+    n_clipped: int | None  # raised propensities, if there are any
     context_labels: Labels
     action_labels: Labels
     n_events: int
-    attributes: Attributes = field(default_factory=dict)
 
 
 def tally_on_cluster(
@@ -77,47 +61,33 @@ def tally_on_cluster(
     on_bad_rows: str,
     min_propensity: float,
     with_users: bool = False,
-    shaping: Callable[[Gather], Place] | None = None,
+    place: Place | None = None,
 ) -> PreparedLog:
-    """Tally a log on a cluster; the driver loads the raw log only to learn a partition from it.
+    """Tally a log on a cluster; the driver never loads the raw log.
 
     Each part is read and tallied by one task, its users cut into ranges of their hash, and each
     range added up over all parts: a shuffle of tallies instead of rows. Sums are exact, so the
     blocks are the same bits as those that one machine cuts from the whole log.
 
-    Parameters
-    ----------
-    workers
-        The workers of the cluster.
-    source, columns, on_bad_rows
-        As ``read_events`` takes them; every worker can open the source.
-    min_propensity
-        As ``learn_log`` takes it.
-    with_users
-        Whether to return the users' labels.
-    shaping
-        How contexts come from features, if they do.
+    Every worker can open the source. ``with_users`` says whether to return the users' labels,
+    ``place`` how contexts come from features, if they do.
     """
     columns = read_edges(source, columns, keep_broken=on_bad_rows == "drop")
-    calls = [
-        (part, columns, on_bad_rows, min_propensity) for part in _log_parts(find_files(source))
-    ]
-    parts = Blocked.made(workers, _read_part, calls)
-    found = parts.map_blocks(_without_data)
+    parts = Blocked.made(
+        workers,
+        _read_part,
+        [(part, columns, on_bad_rows, min_propensity, place) for part in _log_parts(source)],
+    )
+    found = parts.map_blocks(_without_tallies)
     provenance = _joined_provenance(source, [part.provenance for part in found])
     check_usable(provenance, _first_bad_row(found))
-    if shaping is not None:
-        place = shaping(partial(_gathered, parts))
-        parts = parts.transformed(_placed, place, min_propensity)
-        found = parts.map_blocks(_without_data)
-        provenance = _joined_provenance(source, [part.provenance for part in found])
     labels = (
         sorted_union([part.context_labels for part in found], "contexts"),
         sorted_union([part.action_labels for part in found], "actions"),
     )
     n_blocks = n_blocks_for(sum(part.n_events for part in found))
     merge = partial(merged_logs, context_labels=labels[0], action_labels=labels[1])
-    tallies = parts.transformed(attrgetter("data"))
+    tallies = parts.transformed(attrgetter("tallies"))
     blocks = tallies.regrouped(_users_by_block, merge, n_blocks, n_blocks)
     users = NO_LABELS
     if with_users:
@@ -131,8 +101,9 @@ def tally_on_cluster(
     )
 
 
-def _log_parts(files: Files) -> list[Part]:
+def _log_parts(source: str) -> list[Part]:
     """Cut files into parts for one task each; only the footers of Parquet files are read."""
+    files = find_files(source)
     addresses = [files.file_system.unstrip_protocol(path) for path in files.paths]
     if files.format != "parquet":
         return [Part(address) for address in addresses]
@@ -150,7 +121,9 @@ def _log_parts(files: Files) -> list[Part]:
     return parts
 
 
-def _read_part(part: Part, columns: Columns, on_bad_rows: str, min_propensity: float) -> ReadPart:
+def _read_part(
+    part: Part, columns: Columns, on_bad_rows: str, min_propensity: float, place: Place | None
+) -> ReadPart:
     """Read one part and tally it; it can be run again anywhere and gives the same bits."""
     reading = read_events(
         _rows_of(part, columns),
@@ -159,42 +132,22 @@ def _read_part(part: Part, columns: Columns, on_bad_rows: str, min_propensity: f
         name=part.address,
         is_part=True,
     )
-    events = reading.events
+    events, provenance = reading.events, reading.provenance
+    if place is not None:
+        events = place(events, reading.attributes)
+        provenance = provenance.without(len(reading.events) - len(events), UNKNOWN_VALUE)
     n_clipped = None
     if events.propensities is not None:
         n_clipped = int((events.propensities < min_propensity).sum())
-    data = events if columns.features else tally_events(events, min_propensity=min_propensity)
     return ReadPart(
-        data,
-        reading.provenance,
+        tally_events(events, min_propensity=min_propensity),
+        provenance,
         reading.first_bad,
         n_clipped,
         events.context_labels,
         events.action_labels,
         len(events),
-        reading.attributes,
     )
-
-
-def _placed(part: ReadPart, place: Place, min_propensity: float) -> ReadPart:
-    """Return a part with leaves as contexts."""
-    assert isinstance(part.data, Events)
-    events = place(part.data, part.attributes)
-    return replace(
-        part,
-        data=tally_events(events, min_propensity=min_propensity),
-        provenance=part.provenance.without(len(part.data) - len(events), UNKNOWN_VALUE),
-        context_labels=events.context_labels,
-        n_events=len(events),
-        attributes={},
-    )
-
-
-def _gathered(parts: Blocked[ReadPart]) -> tuple[Events, dict[str, AttributeColumn]]:
-    """Return the events and attributes of all parts, as reading them as one log would."""
-    pairs: list[tuple[Events, Attributes]] = parts.map_blocks(attrgetter("data", "attributes"))
-    events = merged_events([part for part, _ in pairs])
-    return events, joined_columns([columns for _, columns in pairs])
 
 
 def _rows_of(part: Part, columns: Columns) -> Any:
@@ -212,8 +165,8 @@ def _rows_of(part: Part, columns: Columns) -> Any:
         raise InputError(damaged_file(part.address, str(error))) from error
 
 
-def _without_data(part: ReadPart) -> ReadPart:
-    return replace(part, data=None, attributes={})
+def _without_tallies(part: ReadPart) -> ReadPart:
+    return replace(part, tallies=None)
 
 
 def _joined_provenance(source: str, parts: Sequence[Provenance]) -> Provenance:

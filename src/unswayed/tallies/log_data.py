@@ -72,36 +72,16 @@ class Dropped(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedLog:
-    """A tallied log with what reading it showed; input of the learning step.
+    """A tallied log with what reading it showed; input of the learning step."""
 
-    Attributes
-    ----------
-    tallies
-        As if every action had been played with probability 1/A. Users on a cluster may lack labels.
-    provenance
-        Source, size and columns of the log.
-    clipped_share
-        Share of the propensities that were raised; None without propensities.
-    dropped
-        Events left out by the cap and the half-life.
-    windows
-        With a half-life, tallies before the last half-life and within it, if neither is empty.
-    n_logs
-        Logs in the folder of tallies; None without a folder.
-    is_new
-        Whether a log was read, and not just the folder.
-    shape
-        How contexts were learned from features (``learners.features``); None if they were given.
-    """
-
-    tallies: UserTallies
+    tallies: UserTallies  # as if every action had been played with probability 1/A
     provenance: Provenance
-    clipped_share: float | None = None
+    clipped_share: float | None = None  # of the propensities; None without propensities
     dropped: Dropped = field(default_factory=Dropped)
-    windows: tuple[Tallies, Tallies] | None = None
-    n_logs: int | None = None
-    is_new: bool = True
-    shape: Any = None
+    windows: tuple[Tallies, Tallies] | None = None  # before the last half-life, and within it
+    n_logs: int | None = None  # in the folder of tallies, if there is one
+    is_new: bool = True  # whether a log was read, and not just the folder
+    shape: Any = None  # how contexts were learned from features (``learners.features``)
 
     @property
     def times(self) -> tuple[str | None, str | None]:
@@ -173,28 +153,6 @@ def sorted_union(parts: Sequence[Labels], role: str) -> Labels:
             "added up; write them all as strings."
         )
     return Labels.of(sorted({label for part in parts for label in part}))
-
-
-def merged_events(parts: Sequence[Events]) -> Events:
-    """Return the events of several parts of a log under the codes that reading it as one gives."""
-    users, user_codes = union_of_users([part.user_labels for part in parts])
-    contexts = sorted_union([part.context_labels for part in parts], "contexts")
-    actions = sorted_union([part.action_labels for part in parts], "actions")
-    propensities = [part.propensities for part in parts if part.propensities is not None]
-    return Events(
-        np.concatenate([own[part.users] for own, part in zip(user_codes, parts, strict=True)]),
-        np.concatenate(
-            [contexts.codes(part.context_labels).astype(np.int32)[part.contexts] for part in parts]
-        ),
-        np.concatenate(
-            [actions.codes(part.action_labels).astype(np.int32)[part.actions] for part in parts]
-        ),
-        np.concatenate([part.rewards for part in parts]),
-        users,
-        contexts,
-        actions,
-        np.concatenate(propensities) if propensities else None,
-    )
 
 
 def windows_of(events: Events, half_life: float) -> tuple[Tallies, Tallies] | None:

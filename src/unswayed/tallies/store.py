@@ -31,21 +31,11 @@ _INDEX = "tallies.json"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stored:
-    """What a folder holds.
+    """What a folder holds."""
 
-    Attributes
-    ----------
-    tallies
-        Of all logs together.
-    logs
-        Source and digest of each log.
-    partition
-        The partition whose leaves are the contexts, as JSON, fixed by the first log; None if
-        contexts are given.
-    """
-
-    tallies: Tallies
-    logs: tuple[Mapping[str, Any], ...]
+    tallies: Tallies  # of all logs together
+    logs: tuple[Mapping[str, Any], ...]  # source and digest of each
+    # The partition whose leaves are the contexts, as JSON, fixed by the first log.
     partition: Mapping[str, Any] | None = None
 
     def with_bins(self, columns: Columns) -> Columns:

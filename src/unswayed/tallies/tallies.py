@@ -188,34 +188,9 @@ class UserTallies:
 class Tallies(UserRows, UserTallies):
     """One sparse row per user; (context, action) is cell ``context * n_actions + action``.
 
-    Parameters
-    ----------
-    n_contexts, n_actions
-        S and A.
-    indptr
-        Shape (n_users + 1,); where each user's row begins.
-    cells
-        Shape (n_entries,), int32; the columns of a row, ascending.
-    counts
-        Shape (n_entries,); how often the user met the cell, or the sum of the weights there. With
-        propensities an event weighs 1/propensity, whatever the number of actions, so that logs add
-        up even if a later one brings new actions; ``uniform`` scales the weights for learning.
-    sums, squares
-        Shape (n_entries,); sum of the rewards there, and of their squares.
-    counts_remainder, sums_remainder, squares_remainder
-        Shape (n_entries,); what rounding the sums lost, or empty where nothing was lost. Merging is
-        exact because of them; learners ignore them.
-    weighted_plays
-        Shape (n_entries,); how often the user met the cell when ``counts`` holds weights, else
-        empty.
-    bounds
-        Where blocks of users begin, and n_users at the end; empty for one block. Sums over users
-        that are made block by block are the same on every engine.
-    user_labels, context_labels, action_labels
-        What the codes stand for; empty if only the codes are known.
+    With propensities an event weighs 1/propensity, whatever the number of actions, so that logs add
+    up even if a later one brings new actions; ``uniform`` scales the weights for learning.
 
-    Notes
-    -----
     Rows of the same users and cells add up: ``merged(a, b)`` equals tallying both logs at once,
     to the last bit and in any order (``grouped_sums`` says when).
     """
@@ -228,17 +203,22 @@ class Tallies(UserRows, UserTallies):
 
     n_contexts: int
     n_actions: int
-    indptr: IntArray
-    cells: npt.NDArray[np.int32]
-    counts: FloatArray
-    sums: FloatArray
-    squares: FloatArray
+    indptr: IntArray  # shape (n_users + 1,): where each user's row begins
+    cells: npt.NDArray[np.int32]  # shape (n_entries,), as all that follow: ascending in each row
+    counts: FloatArray  # how often the user met the cell, or the sum of the weights there
+    sums: FloatArray  # of rewards
+    squares: FloatArray  # sums of squared rewards
+    # What rounding the sums lost, or empty where nothing was lost: merging is exact because of
+    # them. Learners ignore them.
     counts_remainder: FloatArray = field(default_factory=lambda: _NOTHING)
     sums_remainder: FloatArray = field(default_factory=lambda: _NOTHING)
     squares_remainder: FloatArray = field(default_factory=lambda: _NOTHING)
+    # How often the user met the cell when ``counts`` holds weights, else empty.
     weighted_plays: FloatArray = field(default_factory=lambda: _NOTHING)
+    # Where blocks of users begin, and n_users at the end; empty for one block. Sums over users that
+    # are made block by block are the same on every engine.
     bounds: tuple[int, ...] = ()
-    user_labels: Labels = NO_LABELS
+    user_labels: Labels = NO_LABELS  # empty, as the others, if only the codes are known
     context_labels: Labels = NO_LABELS
     action_labels: Labels = NO_LABELS
 
@@ -488,17 +468,7 @@ def summed(
     n_contexts: int,
     n_actions: int,
 ) -> Tallies:
-    """Add up the entries of several tallies whose users and cells were given new codes.
-
-    Parameters
-    ----------
-    parts
-        The tallies.
-    users, cells
-        For each part the new user and cell of every entry.
-    n_users, n_contexts, n_actions
-        Of the result.
-    """
+    """Add up the entries of several tallies, given the new user and cell of every entry."""
     if len({part.is_weighted for part in parts if len(part.cells)}) > 1:
         raise InputError(
             "a log with propensities and one without cannot be added up; read both the same way."
