@@ -7,17 +7,17 @@ is stored, and the holder of the secret can check each decision later.
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.arrays import IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Label, Labels
@@ -348,7 +348,7 @@ class Decider:
             digest = self._digest(user)
         if not 0 <= play <= LARGEST_PLAY:
             raise InputError(f"play is {play}: plays are counted 0, 1, 2, ….")
-        return row.rulings[_slot(*self._draws, digest, play, *row.drawing)]  # type: ignore[arg-type]  # mypy loses count of three starred tuples
+        return row.rulings[_slot(self._draws, digest, play, row.drawing)]
 
     def digests(self, users: Iterable[Label]) -> Digests:
         """Return the users as ``places_of`` takes them; shape (n,)."""
@@ -364,37 +364,26 @@ class Decider:
             raise InputError(f"a context's code is not one of the plan's {n_contexts}.")
         if len(plays) and plays.min() < 0:
             raise InputError(f"play is {plays.min()}: plays are counted 0, 1, 2, ….")
-        table = self._table
-        slots = _slots(self._draw_array, users.view(np.int64), plays, contexts, *table.drawing)
-        places: IntArray = contexts * table.width + slots
+        drawings, width, _ = self._table
+        slots = _slots(self._draws, users.view(np.int64), plays, contexts, drawings)
+        places: IntArray = contexts * width + slots
         return places
 
     @property
     def ruled(self) -> list[Ruling]:
         """All rulings of the contexts that the plan knows, in the order of ``places_of``."""
-        return self._table.rulings
+        return self._table[2]
 
     @cached_property
-    def _draw_array(self) -> IntArray:
-        return np.array(self._draws)
-
-    @cached_property
-    def _table(self) -> _Table:
-        rows = [self._new_row(context, rule) for context, rule in self._known()]
+    def _table(self) -> tuple[Any, int, list[Ruling]]:
+        """How all contexts are drawn, and the rulings, as many to a context as this width."""
+        known = zip(self.plan.contexts, self.plan.rules, strict=True)
+        rows = [self._new_row(context, rule) for context, rule in known]
         width = max((len(row.rulings) for row in rows), default=0)
         columns = zip(*(row.drawing for row in rows), strict=True) if rows else [()] * len(_DTYPES)
-        return _Table(
-            tuple(np.array(column, dtype) for column, dtype in zip(columns, _DTYPES, strict=True)),
-            [
-                ruling
-                for row in rows
-                for ruling in (*row.rulings, *[row.rulings[-1]] * (width - len(row.rulings)))
-            ],
-            width,
-        )
-
-    def _known(self) -> Iterator[tuple[Label, Rule]]:
-        return zip(self.plan.contexts, self.plan.rules, strict=True)
+        arrays: Any = (np.array(c, kind) for c, kind in zip(columns, _DTYPES, strict=True))
+        padded = ((*row.rulings, *[row.rulings[-1]] * (width - len(row.rulings))) for row in rows)
+        return tuple(arrays), width, list(itertools.chain.from_iterable(padded))
 
     def _row(self, context: Label) -> _Row:
         """Return the row of a context; rows of known contexts are cached."""
@@ -448,86 +437,53 @@ class Decider:
         return digest
 
 
-class _Row(NamedTuple):
-    """How one context is drawn, and the ruling of each slot: survivors, policy, baseline."""
-
-    drawing: tuple[int, float, float, int, bool, bool]
-    rulings: tuple[Ruling, ...]
-
-
+#: How a context is drawn: its digest, the shares of controls and of explorers, the number of
+#: survivors, whether they are sticky and spread; or arrays of these.
+_Drawing = tuple[Any, Any, Any, Any, Any, Any]
 _DTYPES: tuple[type, ...] = (np.int64, np.float64, np.float64, np.int64, np.bool_, np.bool_)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Table:
-    """All rows of a plan: how each context is drawn, and the rulings, ``width`` to a context."""
+class _Row(NamedTuple):
+    """How one context is drawn, and the ruling of each slot: survivors, policy, baseline."""
 
-    drawing: tuple[npt.NDArray[Any], ...]
-    rulings: list[Ruling]
-    width: int
+    drawing: _Drawing
+    rulings: tuple[Ruling, ...]
 
 
 @compiled
-def _slot(
-    low: int,
-    high: int,
-    explore: int,
-    control: int,
-    epoch: int,
-    user: int,
-    play: int,
-    context: int,
-    control_share: float,
-    explorer_share: float,
-    n_surviving: int,
-    is_sticky: bool,
-    is_spread: bool,
-) -> int:
+def _slot(draws: tuple[int, int, int, int, int], user: int, play: int, drawing: _Drawing) -> int:
     """Return the slot of one decision: a survivor, n_surviving to exploit, one more for control."""
+    low, high, explore, control, epoch = draws
+    context, control_share, explorer_share, n_surviving, is_sticky, is_spread = drawing
     key = (low, high)
     # Controls are drawn without the epoch: they stay.
     if control_share > 0.0 and _uniform(siphash_of_four(key, user, control, 0, 0)) < control_share:
-        return n_surviving + 1
+        return n_surviving + 1  # type: ignore[no-any-return]
     # What is drawn once counts as play 0 and the others from 1, as in ``Assignment``.
     explored = siphash_of_four(key, user, explore, epoch, play + 1 if is_spread else 0)
     if _uniform(explored) >= explorer_share:
-        return n_surviving
+        return n_surviving  # type: ignore[no-any-return]
     hashed = siphash_of_four(key, user, context, epoch, 0 if is_sticky else play + 1)
     return np.int64(uniform_index(hashed, np.uint64(n_surviving)))  # type: ignore[return-value]  # numba would mix signs
 
 
 @compiled
 def _slots(
-    draws: IntArray,
+    draws: tuple[int, int, int, int, int],
     users: IntArray,
     plays: IntArray,
     contexts: IntArray,
-    digests: IntArray,
-    control_shares: FloatArray,
-    explorer_shares: FloatArray,
-    n_surviving: IntArray,
-    is_sticky: BoolArray,
-    is_spread: BoolArray,
+    drawings: _Drawing,
 ) -> IntArray:
     """Return the slots of many decisions; shape (n,)."""
+    digests, control_shares, explorer_shares, n_surviving, is_sticky, is_spread = drawings
     slots = np.empty(len(users), np.int64)
-    for row in range(len(users)):
-        context = contexts[row]
-        slots[row] = _slot(
-            draws[0],
-            draws[1],
-            draws[2],
-            draws[3],
-            draws[4],
-            users[row],
-            plays[row],
-            digests[context],
-            control_shares[context],
-            explorer_shares[context],
-            n_surviving[context],
-            is_sticky[context],
-            is_spread[context],
+    for row, s in enumerate(contexts):
+        drawing = (
+            *(digests[s], control_shares[s], explorer_shares[s]),
+            *(n_surviving[s], is_sticky[s], is_spread[s]),
         )
+        slots[row] = _slot(draws, users[row], plays[row], drawing)
     return slots
 
 
