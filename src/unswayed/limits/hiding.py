@@ -308,7 +308,7 @@ class RewardUrns:
             raise InputError("ones must list, for each member, a count between 0 and interactions.")
         if not 0 <= afterwards <= 1:
             raise InputError(f"afterwards is {afterwards}: it must be a probability.")
-        self.remaining = np.full(self._ones.shape, interactions, dtype=np.int64)
+        self.remaining: IntArray = np.full(self._ones.shape, interactions, dtype=np.int64)
         self._afterwards = float(afterwards)
 
     def draw(self, members: ArrayLike, rng: np.random.Generator) -> FloatArray:
