@@ -118,10 +118,7 @@ def plan(
                 )
         # A plan does not need a clean log: unusable rows are left out.
         events = read_events(
-            log,
-            columns=source.columns(),
-            query=source.query,
-            on_bad_rows="drop",
+            log, columns=source.columns(), query=source.query, on_bad_rows="drop"
         ).events
         from_log = plan_from_log(log_traffic(events), alpha, epsilon, delta, lead=lead)
         result = from_log.plan

@@ -12,15 +12,8 @@ from rich.progress import Progress
 
 from unswayed.cli.interrupts import INTERRUPTED, say_when_stopped
 from unswayed.cli.options import Json, Processes, process_count
-from unswayed.experiments.reproducing import (
-    IDS,
-    Outcome,
-    find_experiment,
-    run_and_report,
-)
-from unswayed.experiments.reproducing import (
-    redraw as redrawn,
-)
+from unswayed.experiments.reproducing import IDS, Outcome, find_experiment, run_and_report
+from unswayed.experiments.reproducing import redraw as redrawn
 from unswayed.processes import Workers
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
 
@@ -30,10 +23,7 @@ _STOPPED = "Stopped. Finished runs are kept: the same command resumes from there
 def reproduce(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(
-            help=f"Experiments [all: {', '.join(IDS)}].",
-            show_default=False,
-        ),
+        typer.Argument(help=f"Experiments [all: {', '.join(IDS)}].", show_default=False),
     ] = None,
     repetitions: int | None = None,
     processes: Processes = None,

@@ -122,10 +122,7 @@ def simulate(
             progress.advance(task)
 
         rows = run_simulation(
-            settings,
-            goal=measured,
-            processes=process_count(processes),
-            on_row=advance,
+            settings, goal=measured, processes=process_count(processes), on_row=advance
         )
     _print(settings, summarise(rows), measured, as_json=json)
 

@@ -1,10 +1,6 @@
 """Robust means of arrays: points in one dimension, rows in many; nothing of users or bandits."""
 
-from unswayed.estimators.intervals import (
-    Intervals,
-    bounded_mean_intervals,
-    mean_intervals,
-)
+from unswayed.estimators.intervals import Intervals, bounded_mean_intervals, mean_intervals
 from unswayed.estimators.results import (
     GroupedEstimates,
     MeanEstimate,

@@ -95,11 +95,7 @@ class Score(Protocol):
 
 
 def prune(
-    matrix: RowMatrix,
-    score: Score,
-    *,
-    alpha: float,
-    row_weights: ArrayLike | None,
+    matrix: RowMatrix, score: Score, *, alpha: float, row_weights: ArrayLike | None
 ) -> MeanEstimate:
     """Remove weight from suspicious rows until the spectrum looks honest or the budget is used."""
     alpha = check_adversarial_fraction(alpha)
@@ -146,12 +142,7 @@ def _is_sane(rows: Rows) -> BoolArray:
 
 
 def _rounds(
-    rows: Rows,
-    weights: FloatArray,
-    score: Score,
-    *,
-    alpha: float,
-    start_total: float,
+    rows: Rows, weights: FloatArray, score: Score, *, alpha: float, start_total: float
 ) -> tuple[Look, tuple[SpectrumStep, ...], StopReason]:
     """Run the rounds on sane rows; return the last look, the spectrum and why they ended."""
     budget = min(BUDGET_FACTOR * alpha, LARGEST_BUDGET)
@@ -235,10 +226,7 @@ def _first(amounts: FloatArray, room: float) -> FloatArray:
 
 @known_keywords(adversarial_fraction="alpha")
 def spectral_filter(
-    matrix: RowMatrix,
-    *,
-    alpha: float,
-    row_weights: ArrayLike | None = None,
+    matrix: RowMatrix, *, alpha: float, row_weights: ArrayLike | None = None
 ) -> MeanEstimate:
     """Estimate a mean vector after weighing down rows that spread too far in some direction.
 
@@ -322,11 +310,7 @@ EIGENVALUE_MARGIN = 1.05
 
 @known_keywords(adversarial_fraction="alpha")
 def quantum_entropy_mean(
-    matrix: RowMatrix,
-    *,
-    alpha: float,
-    row_weights: ArrayLike | None = None,
-    seed: int = 0,
+    matrix: RowMatrix, *, alpha: float, row_weights: ArrayLike | None = None, seed: int = 0
 ) -> MeanEstimate:
     """Estimate a mean vector after weighing down rows that stand out in many directions at once.
 

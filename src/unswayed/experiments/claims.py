@@ -21,7 +21,6 @@ LEVEL = 0.95
 RESAMPLES = 2000
 """Ours: bootstrap resamples of the repetitions."""
 
-
 FEWEST = 5
 """Ours: with fewer repetitions nothing is judged, however much they agree."""
 
@@ -70,20 +69,11 @@ def all_positive(
 ) -> Claim:
     """Judge that every comparison has a mean above ``-margin``.
 
-    Parameters
-    ----------
-    comparisons
-        What is compared, and its difference in each repetition, shape (n_repetitions,): paired,
-        because both sides met the same world.
-    margin
-        How far below zero still counts as no difference.
-
-    Notes
-    -----
-    Intervals share the level by Bonferroni, so that together they hold with probability 0.95. The
-    claim holds if all lie above the margin, fails if one lies below it, and is open otherwise.
-    The comparison that is reported is the one that decided: where the claim fails, that with the
-    smallest upper end; else that with the smallest lower end.
+    Comparisons are differences in each repetition, shape (n_repetitions,): paired, because both
+    sides met the same world. Intervals share the level by Bonferroni, so that together they hold
+    with probability 0.95. The claim holds if all lie above the margin, fails if one lies below it,
+    and is open otherwise. Reported is the comparison that decided: where the claim fails, that with
+    the smallest upper end; else that with the smallest lower end.
     """
     level = 1 - (1 - LEVEL) / len(comparisons)
     intervals = {label: mean_interval(diff, level=level) for label, diff in comparisons.items()}
@@ -119,17 +109,9 @@ def resampled(
 ) -> Claim:
     """Judge that a statistic of the repetitions lies between two numbers.
 
-    Parameters
-    ----------
-    values
-        Shape (n_repetitions, ...); repetitions are drawn with replacement.
-    compute
-        The statistic of an array like ``values``; NaN where it is not defined.
-
-    Notes
-    -----
-    The interval is the bootstrap's, by percentiles. The claim holds if all of it lies within,
-    fails if all of it lies without, and is open otherwise.
+    ``compute`` takes arrays like ``values``, shape (n_repetitions, ...), and may return NaN. The
+    interval is the bootstrap's, by percentiles. The claim holds if all of it lies within, fails if
+    all of it lies without, and is open otherwise.
     """
     estimate = compute(values)
     low = high = float("nan")
@@ -182,6 +164,8 @@ def log_slope(xs: FloatArray, means: FloatArray) -> float:
 
 
 Judge = Callable[[Results], Claim]
+Difference = Callable[[Results, str, str, float], FloatArray]
+"""What must be positive, in each repetition: of results, for an algorithm, in a series, at x."""
 
 NAIVE = ("naive-ucb", "independent-ucb")
 """The paper's two naive approaches."""
@@ -204,10 +188,6 @@ def compared(
     return lambda results: all_positive(name, statement, differences(results), margin=margin)
 
 
-Difference = Callable[[Results, str, str, float], FloatArray]
-"""What must be positive, in each repetition: of results, for an algorithm, in a series, at x."""
-
-
 def everywhere(
     name: str,
     statement: str,
@@ -221,12 +201,8 @@ def everywhere(
 ) -> Judge:
     """Return a judge of the claim that a difference has a mean above ``-margin`` at all points.
 
-    Parameters
-    ----------
-    label
-        Names a comparison by ``{name}``, ``{series}`` and ``{x}``.
-    of, series, at
-        The algorithms, series (all if none are named) and points that are compared.
+    The label names a comparison by ``{name}``, ``{series}`` and ``{x}``; ``of``, ``series`` (all if
+    none are named) and ``at`` say what is compared.
     """
     names, chosen = tuple(of), tuple(series)
 
@@ -271,11 +247,7 @@ def paper_beats(
 
 
 def own_is_no_worse(
-    symbol: str,
-    *,
-    series: str = "",
-    up_to: float = float("inf"),
-    name: str = "own-is-no-worse",
+    symbol: str, *, series: str = "", up_to: float = float("inf"), name: str = "own-is-no-worse"
 ) -> Judge:
     """Judge that the project's own learner loses no more than Robust MCB, up to the margin."""
     return everywhere(

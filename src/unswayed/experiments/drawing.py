@@ -25,11 +25,7 @@ FOUR = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One set of axes: which series it shows and how its axes read.
-
-    ``marks`` are vertical lines, each with a position and a few words; ``bound`` is a function of
-    x, drawn as a dashed grey line over the whole numbers.
-    """
+    """One set of axes: which series it shows and how its axes read."""
 
     title: str
     x_label: str
@@ -37,8 +33,8 @@ class Panel:
     y_label: str = LOSS
     log_x: bool = False
     log_y: bool = False
-    marks: tuple[tuple[float, str], ...] = ()
-    bound: Callable[[FloatArray], FloatArray] | None = None
+    marks: tuple[tuple[float, str], ...] = ()  # vertical lines: position and a few words
+    bound: Callable[[FloatArray], FloatArray] | None = None  # of x, a dashed grey line
 
 
 def panels(titles: Mapping[str, str], x_label: str, **look: Any) -> tuple[Panel, ...]:

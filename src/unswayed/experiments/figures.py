@@ -23,13 +23,7 @@ from unswayed.experiments.claims import (
 )
 from unswayed.experiments.drawing import Panel, panels
 from unswayed.experiments.results import Curve, Results
-from unswayed.experiments.sweeps import (
-    Experiment,
-    Point,
-    along,
-    suboptimality_in_arena,
-    with_own,
-)
+from unswayed.experiments.sweeps import Experiment, Point, along, suboptimality_in_arena, with_own
 
 PER_VISIT = "paper-per-visit"
 """Robust MCB by Section 3.1: a user's value in a cell is the mean over their visits to it."""

@@ -259,10 +259,7 @@ _GAME = tuple(
         x=ratio,
         series=series,
         settings=world(
-            contexts=s,
-            actions=a,
-            users=200,
-            interactions=round(ratio * RIGHT_PLAYS * min(s, a)),
+            contexts=s, actions=a, users=200, interactions=round(ratio * RIGHT_PLAYS * min(s, a))
         ),
         attacks=("honest",),
     )

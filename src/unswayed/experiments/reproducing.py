@@ -138,11 +138,7 @@ def run_missing(
 
 
 def _missing(
-    experiment: Experiment,
-    stage: str,
-    done: set[Key],
-    strongest: dict[int, str],
-    repetitions: int,
+    experiment: Experiment, stage: str, done: set[Key], strongest: dict[int, str], repetitions: int
 ) -> list[Task]:
     chunk = CHUNK * experiment.repetition_factor
     tasks = []

@@ -86,11 +86,11 @@ class Store:
 
     def rows(self) -> list[Row]:
         """Return all rows, each once, in order."""
-        return self._read(self._all_parts())
+        return self._read(sorted(self._parts.glob("*.parquet")))
 
     def compact(self) -> list[Row]:
         """Move all parts into ``results.parquet`` and return the rows."""
-        parts = self._all_parts()
+        parts = sorted(self._parts.glob("*.parquet"))
         rows = self._read(parts)
         if parts:
             _write_table(self._results, rows)
@@ -98,9 +98,6 @@ class Store:
         for part in parts:
             part.unlink(missing_ok=True)
         return rows
-
-    def _all_parts(self) -> list[Path]:
-        return sorted(self._parts.glob("*.parquet"))
 
     def _read(self, parts: list[Path]) -> list[Row]:
         rows: dict[Key, Row] = {}
@@ -120,21 +117,8 @@ def _damaged(path: Path, error: Exception) -> InputError:
 
 def _write_table(path: Path, rows: Sequence[Row]) -> None:
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(list(rows), schema=_schema(rows)), sink)
+    pq.write_table(pa.Table.from_pylist(list(rows)), sink)
     _write_whole(path, sink.getvalue().to_pybytes())
-
-
-def _schema(rows: Sequence[Row]) -> pa.Schema:
-    """Return a schema that does not depend on which values happen to be missing."""
-    kinds: dict[str, pa.DataType] = {}
-    for row in rows:
-        for name, value in row.items():
-            if name not in kinds or kinds[name] == pa.null():
-                kinds[name] = pa.scalar(value).type
-    # An option that is nowhere set (assumed_alpha) is a number all the same.
-    return pa.schema(
-        [(name, pa.float64() if kind == pa.null() else kind) for name, kind in kinds.items()]
-    )
 
 
 def _write_whole(path: Path, content: bytes) -> None:
@@ -170,16 +154,12 @@ def tied_attacks(rows: Iterable[Row]) -> dict[int, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """An algorithm along the points of one series.
-
-    ``xs`` has shape (n_points,) and ascends; a row of ``values``, shape (n_repetitions, n_points),
-    is one repetition throughout.
-    """
+    """An algorithm along the points of one series."""
 
     algorithm: str
     series: str
-    xs: FloatArray
-    values: FloatArray
+    xs: FloatArray  # shape (n_points,), ascending
+    values: FloatArray  # shape (n_repetitions, n_points)
     repetitions: tuple[int, ...]
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
@@ -52,59 +53,32 @@ OBLIVIOUS_ATTACKS = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A world at which every algorithm of an experiment is measured.
+    """A world at which every algorithm of an experiment is measured."""
 
-    Attributes
-    ----------
-    x
-        The value that is swept, as drawn on the horizontal axis.
-    settings
-        The world. Its attack, algorithms and repetitions are not read: cells and stages name them.
-    series
-        Tells points with the same x apart, such as distributions of contexts.
-    attacks
-        The attacks of which the strongest is reported; a single one needs no pilot.
-    """
-
-    x: float
-    settings: Settings
-    series: str = ""
-    attacks: tuple[str, ...] = OBLIVIOUS_ATTACKS
+    x: float  # what is swept, as drawn on the horizontal axis
+    settings: (
+        Settings  # attack, algorithms and repetitions are not read: cells and stages name them
+    )
+    series: str = ""  # tells points with the same x apart, such as distributions of contexts
+    attacks: tuple[str, ...] = OBLIVIOUS_ATTACKS  # the strongest is reported; one needs no pilot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """What to run, and what to make of the results.
-
-    Attributes
-    ----------
-    quick
-        Those of the points that a quick run has.
-    judges
-        One for each claim.
-    panels
-        Curves along one series each, where that is the picture.
-    draw
-        Where it is another.
-    repetition_factor
-        Repetitions for each one asked for; successes need more than means.
-    own_fewest
-        How many repetitions the default learner has at least, if there are so many: fewer than
-        ``FEWEST`` are never judged.
-    """
+    """What to run, and what to make of the results."""
 
     id: str
     title: str
     points: tuple[Point, ...]
-    quick: tuple[Point, ...]
+    quick: tuple[Point, ...]  # those of the points that a quick run has
     algorithms: tuple[str, ...]
     measure: Measure
-    judges: tuple[Judge, ...]
-    panels: tuple[Panel, ...] = ()
-    draw: Callable[[Results], Figure] | None = None
+    judges: tuple[Judge, ...]  # one for each claim
+    panels: tuple[Panel, ...] = ()  # curves along one series each, where that is the picture
+    draw: Callable[[Results], Figure] | None = None  # where it is another
     pilot_repetitions: int = PILOT_REPETITIONS
-    repetition_factor: int = 1
-    own_fewest: int = FEWEST
+    repetition_factor: int = 1  # for each repetition asked for; successes need more than means
+    own_fewest: int = FEWEST  # of the default learner, if there are so many; fewer are not judged
 
     def picture(self, results: Results) -> Figure:
         """Draw the results."""
@@ -136,14 +110,14 @@ class Experiment:
         return min(self.pilot_repetitions, OWN_PILOT_REPETITIONS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Cell:
     """One algorithm at one point; ``id`` names it everywhere, like ``figure-2a/7``."""
 
     experiment: str
     number: int
-    point: Point
     algorithm: str
+    point: Point
 
     @property
     def id(self) -> str:
@@ -156,12 +130,8 @@ def cells_of(experiment: Experiment) -> tuple[Cell, ...]:
 
     A further algorithm at the end of the list leaves the numbers of the others as they are.
     """
-    return tuple(
-        Cell(experiment=experiment.id, number=number, point=point, algorithm=algorithm)
-        for number, (algorithm, point) in enumerate(
-            (algorithm, point) for algorithm in experiment.algorithms for point in experiment.points
-        )
-    )
+    pairs = itertools.product(experiment.algorithms, experiment.points)
+    return tuple(Cell(experiment.id, number, *pair) for number, pair in enumerate(pairs))
 
 
 def described(settings: Settings) -> dict[str, Any]:
@@ -169,9 +139,7 @@ def described(settings: Settings) -> dict[str, Any]:
     fields = asdict(settings)
     for name in ("attack", "knobs", "algorithms", "repetitions", "seed"):
         del fields[name]
-    return {
-        name: str(value) if isinstance(value, tuple) else value for name, value in fields.items()
-    }
+    return fields
 
 
 @cache
@@ -254,21 +222,14 @@ def along(
 
 
 def with_own(*algorithms: str) -> tuple[str, ...]:
-    """Return the algorithms, followed by the project's own default if it is not the paper's.
-
-    For sweeps that compare learners. Those that test a guarantee of the paper's alone do without.
-    """
-    own = () if DEFAULT_METHOD in algorithms else (DEFAULT_METHOD,)
-    return (*algorithms, *own)
+    """Return the algorithms of a sweep that compares learners, the project's own default last."""
+    return (*algorithms, DEFAULT_METHOD)
 
 
 def quick_version(experiment: Experiment) -> Experiment:
     """Return the quick points alone, with one attack, or the first where that is not tried."""
     points = tuple(
-        replace(
-            point,
-            attacks=(QUICK_ATTACK,) if QUICK_ATTACK in point.attacks else point.attacks[:1],
-        )
+        replace(point, attacks=tuple({QUICK_ATTACK} & {*point.attacks}) or point.attacks[:1])
         for point in experiment.quick
     )
     return replace(experiment, points=points, pilot_repetitions=0, own_fewest=QUICK_OWN_FEWEST)

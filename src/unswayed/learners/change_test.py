@@ -103,11 +103,7 @@ class Changes:
 
 
 def changes_between(
-    before: Tallies,
-    after: Tallies,
-    *,
-    alpha: float,
-    design: Design | None = None,
+    before: Tallies, after: Tallies, *, alpha: float, design: Design | None = None
 ) -> Changes:
     """Test whether the good users' mean rewards differ between two windows of one log.
 

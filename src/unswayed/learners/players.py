@@ -14,13 +14,7 @@ from unswayed.learners.epochs import next_plan, planned_schedule, shows_coalitio
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.exploration import Exploration, next_plays
 from unswayed.learners.interface import LearnerMaker, LearnerSpec, Setting, decided_shares
-from unswayed.learners.methods import (
-    DEFAULT_METHOD,
-    METHODS,
-    Method,
-    method_named,
-    method_names,
-)
+from unswayed.learners.methods import DEFAULT_METHOD, METHODS, Method, method_named, method_names
 from unswayed.learners.paper import learn_paper
 from unswayed.policy import Assignment, Decider, EpochPlan, Mode
 from unswayed.policy.assignment import SECRET_BYTES
@@ -164,12 +158,7 @@ class Explorer:
     def learn(self) -> Estimates:
         """Learn from everything played so far."""
         tallies, design, warmup = self._exploration.observed()
-        return self._method(
-            tallies,
-            design,
-            alpha=self._setting.alpha,
-            warmup=warmup,
-        )
+        return self._method(tallies, design, alpha=self._setting.alpha, warmup=warmup)
 
     def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
         """Return the learned policy; see ``Learner.action_probabilities``."""
@@ -237,11 +226,7 @@ class LogLearner:
             n_actions=self._setting.n_actions,
             weights=weights,
         )
-        return self._method(
-            tallies,
-            uniform_design(tallies),
-            alpha=self._setting.alpha,
-        )
+        return self._method(tallies, uniform_design(tallies), alpha=self._setting.alpha)
 
     def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
         """Return the learned policy; see ``Learner.action_probabilities``."""

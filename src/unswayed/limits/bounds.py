@@ -90,10 +90,7 @@ def users_needed(n_contexts: int, n_actions: int, alpha: float) -> int:
 
 
 def upper_bound_suboptimality(
-    context_probabilities: ArrayLike,
-    n_actions: int,
-    alpha: float,
-    interactions_per_user: float,
+    context_probabilities: ArrayLike, n_actions: int, alpha: float, interactions_per_user: float
 ) -> float:
     """Return K(B)·sqrt(alpha/N), Theorem 5.1's bound on the suboptimality of Algorithm 2.
 

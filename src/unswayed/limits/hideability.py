@@ -66,12 +66,7 @@ class Hideability:
 
 @known_keywords(adversarial_fraction="alpha")
 def can_hide(
-    gap: float,
-    interactions: int,
-    alpha: float,
-    *,
-    base: float = 0.5,
-    n_users: int | None = None,
+    gap: float, interactions: int, alpha: float, *, base: float = 0.5, n_users: int | None = None
 ) -> Hideability:
     """Return whether a coalition can hide a gap, how small one could, and for how many plays.
 

@@ -322,11 +322,7 @@ class RewardUrns:
 
 @compiled
 def _draw(
-    members: IntArray,
-    uniforms: FloatArray,
-    ones: IntArray,
-    remaining: IntArray,
-    afterwards: float,
+    members: IntArray, uniforms: FloatArray, ones: IntArray, remaining: IntArray, afterwards: float
 ) -> FloatArray:
     rewards = np.zeros(members.size)
     for i in range(members.size):
@@ -422,11 +418,7 @@ def hiding_distance(
 
 
 def smallest_coalition(
-    gap: ArrayLike,
-    interactions: ArrayLike,
-    *,
-    base: ArrayLike = 0.5,
-    is_one_sided: bool = False,
+    gap: ArrayLike, interactions: ArrayLike, *, base: ArrayLike = 0.5, is_one_sided: bool = False
 ) -> Floats:
     """Return the smallest share of colluders that makes the two worlds look alike.
 

@@ -107,11 +107,7 @@ def constants() -> dict[str, Any]:
 
 
 def method_constants(
-    shape: Shape,
-    *,
-    alpha: float,
-    failure_probability: float,
-    traffic: Traffic = EVERYDAY,
+    shape: Shape, *, alpha: float, failure_probability: float, traffic: Traffic = EVERYDAY
 ) -> MethodConstants:
     """Return the constants of the paper's method for one question; no other was calibrated.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.learners.baselines import NaiveUCB
-from unswayed.learners.interface import Learner, LearnerMaker, Setting, evenly_among_best
+from unswayed.learners.interface import LearnerMaker, Setting, evenly_among_best
 from unswayed.learners.methods import current_name
 from unswayed.learners.players import learner_specs
 from unswayed.names import find
@@ -73,45 +74,36 @@ class OracleMaker:
 
     def knowing(self, is_good: BoolArray) -> LearnerMaker:
         """Return a maker of oracles for these good users."""
-
-        def make(setting: Setting) -> Learner:
-            return self._kind(setting, is_good)
-
-        return make
+        return partial(self._kind, is_good=is_good)
 
 
-AnyMaker = LearnerMaker | OracleMaker
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Algorithm:
     """An algorithm by its name on the command line, one line about it, and how to make it."""
 
     name: str
     summary: str
-    make: AnyMaker
+    make: LearnerMaker | OracleMaker
 
 
 ORACLES = (
     Algorithm(
-        name="oracle",
-        summary="knows the good users and averages only their rewards: the yardstick",
-        make=OracleMaker(),
+        "oracle",
+        "knows the good users and averages only their rewards: the yardstick",
+        OracleMaker(),
     ),
     Algorithm(
-        name="oracle-ucb",
-        summary="UCB that knows the good users and listens to nobody else: the yardstick of regret",
-        make=OracleMaker(OracleUCB),
+        "oracle-ucb",
+        "UCB that knows the good users and listens to nobody else: the yardstick of regret",
+        OracleMaker(OracleUCB),
     ),
 )
 
 
 def algorithms() -> dict[str, Algorithm]:
     """Return every algorithm by name, those registered by plugins included."""
-    found = [
-        Algorithm(name=spec.name, summary=spec.summary, make=spec.make)
-        for spec in learner_specs().values()
-    ]
+    specs = learner_specs().values()
+    found = [Algorithm(spec.name, spec.summary, spec.make) for spec in specs]
     return {algorithm.name: algorithm for algorithm in (*found, *ORACLES)}
 
 

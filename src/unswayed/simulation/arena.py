@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -25,12 +25,7 @@ from unswayed.simulation.attacks.base import (
     Turn,
     reward_ends,
 )
-from unswayed.simulation.instances import (
-    Instance,
-    RewardLaw,
-    draw_rewards,
-    suboptimality,
-)
+from unswayed.simulation.instances import Instance, RewardLaw, draw_rewards, suboptimality
 
 
 class Tastes:
@@ -75,26 +70,14 @@ StreamPath = tuple[int | str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crowd:
-    """The users of a simulation: how many, how active, and how many of them collude.
-
-    Attributes
-    ----------
-    interactions_per_user
-        Rounds; each has as many arrivals as there are users.
-    alpha
-        The true share of colluders; the coalition has floor(share * n_users) accounts.
-    assumed_fraction
-        The share that learners assume; None for the true one.
-    perturbation
-        eps_0: how far good users' own mean rewards lie from the common ones at most.
-    """
+    """The users of a simulation: how many, how active, and how many of them collude."""
 
     n_users: int
-    interactions_per_user: int
-    alpha: float
-    assumed_fraction: float | None = None
+    interactions_per_user: int  # rounds; each has as many arrivals as there are users
+    alpha: float  # true share of colluders; the coalition has floor(share * n_users) accounts
+    assumed_fraction: float | None = None  # what learners assume; None for the true one
     arrivals: Arrivals = field(default_factory=Arrivals)
-    perturbation: float = 0.0
+    perturbation: float = 0.0  # eps_0: farthest that good users' means lie from the common ones
 
     def __post_init__(self) -> None:
         if self.n_users < 1 or self.interactions_per_user < 1:
@@ -111,8 +94,7 @@ class Crowd:
     @property
     def stated_fraction(self) -> float:
         """Return the share of colluders that learners assume."""
-        assumed = self.assumed_fraction
-        return self.alpha if assumed is None else assumed
+        return self.alpha if self.assumed_fraction is None else self.assumed_fraction
 
     @property
     def n_accounts(self) -> int:
@@ -146,10 +128,9 @@ def run(
     path
         Names the run under the seed, usually by the repetition's number.
     """
-    world, learner = _opened(
-        instance, attack, make_learner, crowd, algorithm=algorithm, seed=seed, path=path
-    )
-    for _ in _played_rounds(world, attack, learner):
+    world = _World(instance, attack, crowd, partial(generator, seed, *path))
+    learner = world.opened(make_learner, algorithm)
+    for _ in world.played_rounds(learner):
         pass
     return suboptimality(instance, learner.action_probabilities(np.flatnonzero(~world.is_bad)))
 
@@ -164,17 +145,13 @@ def run_regret(
     seed: int,
     path: StreamPath = (),
 ) -> Regrets:
-    """Let a learner play against an attack and return what good users lost while it learned.
-
-    Parameters are those of ``run``, and so are the streams.
-    """
-    world, learner = _opened(
-        instance, attack, make_learner, crowd, algorithm=algorithm, seed=seed, path=path
-    )
+    """Return what good users lost while the learner learned; parameters and streams as ``run``."""
+    world = _World(instance, attack, crowd, partial(generator, seed, *path))
+    learner = world.opened(make_learner, algorithm)
     lost = np.zeros(crowd.n_users)
     over_time = np.zeros(crowd.interactions_per_user)
     n_good = crowd.n_users - crowd.n_accounts
-    for number, (users, contexts, actions) in enumerate(_played_rounds(world, attack, learner)):
+    for number, (users, contexts, actions) in enumerate(world.played_rounds(learner)):
         losses = world.losses(users, contexts, actions)
         losses[world.is_bad[users]] = 0.0
         lost += np.bincount(users, losses, minlength=crowd.n_users)
@@ -184,60 +161,29 @@ def run_regret(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Regrets:
-    """What good users lost against the best action for them, in mean rewards.
+    """What good users lost against the best action for them, in mean rewards."""
 
-    ``by_user`` has shape (n_good_users,); ``over_time``, shape (interactions_per_user,), is the
-    mean over good users, summed up to each round.
-    """
-
-    by_user: FloatArray
-    over_time: FloatArray
-
-
-def _opened(
-    instance: Instance,
-    attack: Attack,
-    make_learner: LearnerMaker | OracleMaker,
-    crowd: Crowd,
-    *,
-    algorithm: str,
-    seed: int,
-    path: StreamPath,
-) -> tuple[_World, Learner]:
-    """Return the world, with the attack briefed, and a learner before its first arrival."""
-    world = _World(instance=instance, attack=attack, crowd=crowd, seed=seed, path=path)
-
-    attack.begin(world.briefing(attack.knows, algorithm), world.stream("attack"))
-    if isinstance(make_learner, OracleMaker):
-        make_learner = make_learner.knowing(~world.is_bad)
-    learner = make_learner(
-        Setting(
-            n_users=crowd.n_users,
-            n_contexts=instance.n_contexts,
-            n_actions=instance.n_actions,
-            interactions_per_user=crowd.interactions_per_user,
-            alpha=crowd.stated_fraction,
-            rng=world.stream("learner", algorithm),
-        )
-    )
-    return world, learner
+    by_user: FloatArray  # shape (n_good_users,)
+    over_time: FloatArray  # shape (interactions_per_user,), mean of users, summed up to each round
 
 
 class _World:
     """The good users and the environment: all that neither learner nor attack controls."""
 
     def __init__(
-        self, *, instance: Instance, attack: Attack, crowd: Crowd, seed: int, path: StreamPath
+        self,
+        instance: Instance,
+        attack: Attack,
+        crowd: Crowd,
+        stream: Callable[..., np.random.Generator],
     ) -> None:
-        self.instance = instance
-        self.crowd = crowd
-        self.stream = partial(generator, seed, *path)
+        self.instance, self.attack, self.crowd, self.stream = instance, attack, crowd, stream
         best = instance.mean_rewards.argmax(axis=1)
         # A step of 1 to n_actions - 1 from the best: any other action, uniformly.
         steps = self.stream("aim").integers(1, instance.n_actions, instance.n_contexts)
         self.aim = Aim(target=(best + steps) % instance.n_actions, rival=best)
         self.is_bad: BoolArray = np.zeros(crowd.n_users, dtype=np.bool_)
-        self.is_bad[self._coalition(attack)] = True
+        self.is_bad[self._coalition()] = True
         self._cumulative = np.cumsum(instance.context_probabilities)
         self._cumulative[-1] = 1.0  # rounding must not leave room beyond the last context
         self._contexts = self.stream("contexts")
@@ -253,7 +199,7 @@ class _World:
             else None
         )
 
-    def _coalition(self, attack: Attack) -> IntArray:
+    def _coalition(self) -> IntArray:
         """Return the colluders' user codes: those they choose, or random ones."""
         n_users, n_accounts = self.crowd.n_users, self.crowd.n_accounts
         offer = Offer(
@@ -263,28 +209,35 @@ class _World:
             n_actions=self.instance.n_actions,
             aim=self.aim,
         )
-        chosen = attack.enrol(offer, self.stream("enrolment"))
+        chosen = self.attack.enrol(offer, self.stream("enrolment"))
         if chosen is None:
             return self.stream("coalition").permutation(n_users)[:n_accounts]
         if chosen.shape != (n_accounts,) or np.unique(chosen).size != n_accounts:
-            raise InputError(f"attack {attack.name} must choose {n_accounts} different users.")
+            raise InputError(f"attack {self.attack.name} must choose {n_accounts} different users.")
         return chosen
 
-    def rounds(self, *, is_eager: bool) -> Iterator[IntArray]:
-        """Yield the arriving users of each round."""
-        return self.crowd.arrivals.rounds(
-            n_users=self.crowd.n_users,
-            n_rounds=self.crowd.interactions_per_user,
-            rng=self.stream("arrivals"),
-            is_eager=self.is_bad if is_eager else None,
+    def opened(self, make_learner: LearnerMaker | OracleMaker, algorithm: str) -> Learner:
+        """Brief the attack, and return a learner before its first arrival."""
+        self.attack.begin(self._briefing(algorithm), self.stream("attack"))
+        if isinstance(make_learner, OracleMaker):
+            make_learner = make_learner.knowing(~self.is_bad)
+        return make_learner(
+            Setting(
+                n_users=self.crowd.n_users,
+                n_contexts=self.instance.n_contexts,
+                n_actions=self.instance.n_actions,
+                interactions_per_user=self.crowd.interactions_per_user,
+                alpha=self.crowd.stated_fraction,
+                rng=self.stream("learner", algorithm),
+            )
         )
 
-    def natural_contexts(self, n_arrivals: int) -> IntArray:
+    def _natural_contexts(self, n_arrivals: int) -> IntArray:
         """Draw contexts from nu."""
         uniforms = self._contexts.random(n_arrivals)
         return np.searchsorted(self._cumulative, uniforms, side="right")
 
-    def honest_rewards(self, users: IntArray, contexts: IntArray) -> FloatArray:
+    def _honest_rewards(self, users: IntArray, contexts: IntArray) -> FloatArray:
         """Draw the rewards of all arrivals as if all were good.
 
         Colluders' rewards are drawn, too, and thrown away: good users' draws must not depend on
@@ -307,11 +260,10 @@ class _World:
         means: FloatArray = self.instance.mean_rewards[contexts]
         return means if self._tastes is None else means + self._tastes.shift(users, contexts)
 
-    def briefing(self, knows: Knowledge, algorithm: str) -> Briefing:
-        """Return the briefing of an attack with this knowledge."""
+    def _briefing(self, algorithm: str) -> Briefing:
         lowest, highest = reward_ends(self.instance)
         return Briefing(
-            knows=knows,
+            knows=self.attack.knows,
             n_users=self.crowd.n_users,
             n_contexts=self.instance.n_contexts,
             n_actions=self.instance.n_actions,
@@ -326,58 +278,53 @@ class _World:
             _assumed_fraction=self.crowd.stated_fraction,
         )
 
+    def played_rounds(self, learner: Learner) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+        """Let arrivals come round by round and yield users, contexts and actions of each.
 
-def _played_rounds(
-    world: _World, attack: Attack, learner: Learner
-) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-    """Let arrivals come round by round and yield users, contexts and actions of each.
-
-    The coalition fills in its own rows.
-    """
-    account_of_user = np.cumsum(world.is_bad) - 1
-    sees_histories = Knowledge.HISTORIES in attack.knows
-    for number, users in enumerate(world.rounds(is_eager=attack.is_eager)):
-        contexts = world.natural_contexts(users.size)
-        rewards = world.honest_rewards(users, contexts)
-        rows = np.flatnonzero(world.is_bad[users])
-        if rows.size:
-            accounts = account_of_user[users[rows]]
-            given = Turn(round_number=number, accounts=accounts, contexts=contexts[rows])
-            chosen = _checked_contexts(attack, attack.contexts(given), given, world.instance)
-            turn = Turn(round_number=number, accounts=accounts, contexts=chosen)
-            contexts[rows] = chosen
-            rewards[rows] = _checked_rewards(attack, attack.rewards(turn), turn, world.instance)
-        actions = learner.play(users, contexts, rewards)
-        if sees_histories:
-            attack.observe(
-                PlayedRound(
-                    round_number=number,
-                    users=users,
-                    contexts=contexts,
-                    actions=actions,
-                    rewards=rewards[np.arange(users.size), actions],
+        The coalition fills in its own rows.
+        """
+        attack, crowd = self.attack, self.crowd
+        account_of_user = np.cumsum(self.is_bad) - 1
+        rounds = crowd.arrivals.rounds(
+            n_users=crowd.n_users,
+            n_rounds=crowd.interactions_per_user,
+            rng=self.stream("arrivals"),
+            is_eager=self.is_bad if attack.is_eager else None,
+        )
+        for number, users in enumerate(rounds):
+            contexts = self._natural_contexts(users.size)
+            rewards = self._honest_rewards(users, contexts)
+            rows = np.flatnonzero(self.is_bad[users])
+            if rows.size:
+                accounts = account_of_user[users[rows]]
+                turn = Turn(round_number=number, accounts=accounts, contexts=contexts[rows])
+                turn = replace(turn, contexts=self._checked_contexts(attack.contexts(turn), turn))
+                contexts[rows] = turn.contexts
+                rewards[rows] = self._checked_rewards(attack.rewards(turn), turn)
+            actions = learner.play(users, contexts, rewards)
+            if Knowledge.HISTORIES in attack.knows:
+                attack.observe(
+                    PlayedRound(
+                        round_number=number,
+                        users=users,
+                        contexts=contexts,
+                        actions=actions,
+                        rewards=rewards[np.arange(users.size), actions],
+                    )
                 )
-            )
-        yield users, contexts, actions
+            yield users, contexts, actions
 
-
-def _checked_contexts(
-    attack: Attack, contexts: IntArray, turn: Turn, instance: Instance
-) -> IntArray:
-    if contexts is turn.contexts:
+    def _checked_contexts(self, contexts: IntArray, turn: Turn) -> IntArray:
+        if contexts.shape != turn.accounts.shape or not (
+            contexts.min() >= 0 and contexts.max() < self.instance.n_contexts
+        ):
+            raise InputError(f"attack {self.attack.name} chose contexts that do not exist.")
         return contexts
-    if contexts.shape != turn.accounts.shape or not (
-        contexts.min() >= 0 and contexts.max() < instance.n_contexts
-    ):
-        raise InputError(f"attack {attack.name} chose contexts that do not exist.")
-    return contexts
 
-
-def _checked_rewards(
-    attack: Attack, rewards: FloatArray, turn: Turn, instance: Instance
-) -> FloatArray:
-    if rewards.shape != (turn.accounts.size, instance.n_actions):
-        raise InputError(f"attack {attack.name} must return a reward for every arrival and action.")
-    if not np.isfinite(rewards).all():
-        raise InputError(f"attack {attack.name} returned rewards that are not finite numbers.")
-    return rewards
+    def _checked_rewards(self, rewards: FloatArray, turn: Turn) -> FloatArray:
+        name = self.attack.name
+        if rewards.shape != (turn.accounts.size, self.instance.n_actions):
+            raise InputError(f"attack {name} must return a reward for every arrival and action.")
+        if not np.isfinite(rewards).all():
+            raise InputError(f"attack {name} returned rewards that are not finite numbers.")
+        return rewards

@@ -18,10 +18,9 @@ from unswayed.learners.features.encoding import Rows, encoded, fitted_features
 from unswayed.learners.features.trees import Grower, Growth
 from unswayed.names import find
 from unswayed.policy.partition import Partition
-from unswayed.processes import Workers
 from unswayed.randomness import generator
 from unswayed.robust_mcb import RobustMCB
-from unswayed.simulation.simulate import Row
+from unswayed.simulation.simulate import Row, repeated
 
 Truth = Literal["none", "piecewise", "linear", "smooth"]
 Rewards = Literal["clicks", "stars", "baskets"]
@@ -36,18 +35,14 @@ N_TESTED = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of log.
-
-    ``rate`` is about the mean of clicks and purchases. In ``is_uneven`` logs some honest users are
-    far more active than others, and some click more than others, whatever they are shown.
-    """
+    """A kind of log."""
 
     truth: Truth = "piecewise"
     rewards: Rewards = "clicks"
     attack: Attack = "peace"
-    rate: float = 0.05
+    rate: float = 0.05  # about the mean of clicks and purchases
     is_greedy: bool = False
-    is_uneven: bool = False
+    is_uneven: bool = False  # honest users differ in activity and in how readily they click
     n_users: int = 3_000
     events_per_user: int = 20
     n_attributes: int = 6
@@ -399,21 +394,13 @@ def lost_shares(
     find(kind.attack, dict.fromkeys(ATTACKS), kind="attack on attributes")
     for name in players:
         find(name, PLAYERS, kind="learner from attributes")
-    tasks = [(name, repetition) for name in players for repetition in range(repetitions)]
-    rows = []
-    with Workers(min(processes, len(tasks))) as workers:
-        for row in workers.results(partial(_lost_share, kind, alpha, seed), tasks):
-            on_row(row)
-            rows.append(row)
-    return sorted(rows, key=lambda row: (players.index(row.algorithm), row.repetition))
+    run = partial(_lost_share, kind, alpha, seed)
+    return repeated(run, players, repetitions, processes, on_row)
 
 
 def _lost_share(kind: Kind, alpha: float, seed: int, task: tuple[str, int]) -> Row:
     name, repetition = task
     kind = replace(kind, truth=TRUTHS[repetition % len(TRUTHS)])
     world = build(kind, seed + repetition)
-    return Row(
-        algorithm=name,
-        repetition=repetition,
-        loss=1.0 - world.share(PLAYERS[name](world, alpha)[0]),
-    )
+    loss = 1.0 - world.share(PLAYERS[name](world, alpha)[0])
+    return Row(algorithm=name, repetition=repetition, loss=loss)

@@ -27,19 +27,11 @@ class RewardLaw(StrEnum):
 def draw_rewards(
     means: FloatArray, *, law: RewardLaw, deviation: float, rng: np.random.Generator
 ) -> FloatArray:
-    """Draw one reward for every mean.
+    """Draw one reward for every mean, of any shape.
 
-    Parameters
-    ----------
-    means
-        Any shape. Bernoulli means outside [0, 1] act as the nearer end.
-    deviation
-        Standard deviation of Gaussian and heavy-tailed rewards; Bernoulli rewards ignore it.
-
-    Returns
-    -------
-    Same shape as ``means``; heavy rewards are Student's t with 3 degrees of freedom, scaled to
-    the deviation: finite variance, no finite third moment.
+    Bernoulli means outside [0, 1] act as the nearer end, and have no use for the deviation. Heavy
+    rewards are Student's t with 3 degrees of freedom, scaled to the deviation: finite variance, no
+    finite third moment.
     """
     if law is RewardLaw.BERNOULLI:
         return (rng.random(means.shape) < means).astype(np.float64)
@@ -171,14 +163,8 @@ def random_instance(
     """Draw an instance whose best action leads by about ``gap`` in every context.
 
     In each context the best action and its level are drawn uniformly, one runner-up lies exactly
-    ``gap`` below it and the others between ``gap`` and 1.2 ``gap`` below.
-
-    Parameters
-    ----------
-    context_probabilities
-        Shape (n_contexts,); uniform if not given.
-    base
-        Mean reward of every runner-up, such as a click rate, instead of a random level.
+    ``gap`` below it and the others between ``gap`` and 1.2 ``gap`` below. With ``base`` every
+    runner-up has that mean reward, such as a click rate, instead of a random level.
     """
     if n_contexts < 1 or n_actions < 2:
         raise InputError(
@@ -217,14 +203,8 @@ def random_instance(
 def suboptimality(instance: Instance, action_probabilities: FloatArray) -> float:
     """Return how much less than the best policy the given one earns for a good user.
 
-    Parameters
-    ----------
-    action_probabilities
-        Shape (n_contexts, n_actions); rows sum to one.
-
-    Returns
-    -------
-    V* - V = sum_s nu(s) (max_a mu(s, a) - sum_a pi(a | s) mu(s, a)).
+    That is V* - V = sum_s nu(s) (max_a mu(s, a) - sum_a pi(a | s) mu(s, a)), for action
+    probabilities pi of shape (n_contexts, n_actions).
     """
     expected_shape = instance.mean_rewards.shape
     sums_to_one = np.shape(action_probabilities) == expected_shape and np.allclose(

@@ -30,28 +30,7 @@ PAPER_GAP = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """A simulation: worlds, crowd, attack, algorithms, repetitions and seed.
-
-    Attributes
-    ----------
-    alpha, assumed_alpha
-        True share of colluders, and the share that learners assume (None: the true one).
-    context_probabilities
-        "uniform", "zipf:EXPONENT", or one number for each context.
-    rewards
-        "bernoulli", "gaussian" or "heavy".
-    deviation
-        Standard deviation of rewards that are not Bernoulli.
-    arrivals
-        "round-robin", "random" or "bursty", the last two with ":LIMIT" if c_L is not 2; or
-        "heavy-tailed".
-    perturbation
-        eps_0, the size of good users' own tastes.
-    knobs
-        The attack's own options.
-    base
-        Mean reward of every runner-up, such as a click rate; None draws levels at random.
-    """
+    """A simulation: worlds, crowd, attack, algorithms, repetitions and seed."""
 
     contexts: int
     actions: int
@@ -62,15 +41,15 @@ class Settings:
     algorithms: tuple[str, ...]
     repetitions: int = 1
     seed: int = 0
-    assumed_alpha: float | None = None
+    assumed_alpha: float | None = None  # the share that learners assume; None: the true one
     gap: float = PAPER_GAP
-    context_probabilities: str | tuple[float, ...] = "uniform"
+    context_probabilities: str | tuple[float, ...] = "uniform"  # or zipf:EXPONENT, or numbers
     rewards: str = RewardLaw.GAUSSIAN.value
-    deviation: float = DEFAULT_DEVIATION
-    arrivals: str = Order.ROUND_ROBIN.value
-    perturbation: float = 0.0
-    knobs: dict[str, Knob] = field(default_factory=dict)
-    base: float | None = None
+    deviation: float = DEFAULT_DEVIATION  # of rewards that are not Bernoulli
+    arrivals: str = Order.ROUND_ROBIN.value  # random and bursty may have :LIMIT, c_L
+    perturbation: float = 0.0  # eps_0, the size of good users' own tastes
+    knobs: dict[str, Knob] = field(default_factory=dict)  # the attack's own options
+    base: float | None = None  # mean reward of every runner-up; None draws levels at random
 
     def __post_init__(self) -> None:
         for name, size, most in (

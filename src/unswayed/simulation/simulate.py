@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from unswayed.names import find
 from unswayed.processes import Workers
 from unswayed.simulation.algorithms import find_algorithm
-from unswayed.simulation.arena import Regrets, run, run_regret
+from unswayed.simulation.arena import run, run_regret
 from unswayed.simulation.attacks.registry import make_attack
 from unswayed.simulation.settings import Settings
 
@@ -42,32 +42,23 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Loss of one algorithm in one repetition.
-
-    ``loss`` is the suboptimality, or the mean regret of the good users; then ``spread`` says how it
-    is shared.
-    """
+    """Loss of one algorithm in one repetition."""
 
     algorithm: str
     repetition: int
-    loss: float
-    spread: Spread | None = None
+    loss: float  # the suboptimality, or the mean regret of the good users
+    spread: Spread | None = None  # of the regret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """Losses of an algorithm over all repetitions.
-
-    ``stderr`` is the standard error of the mean; None for a single repetition. ``spread`` is the
-    mean over repetitions of medians and quantiles, and the worst of all users; None unless the goal
-    is regret.
-    """
+    """Losses of an algorithm over all repetitions."""
 
     algorithm: str
     mean: float
-    stderr: float | None
+    stderr: float | None  # standard error of the mean; None for a single repetition
     repetitions: tuple[float, ...]
-    spread: Spread | None = None
+    spread: Spread | None = None  # mean of medians and quantiles, and the worst of all users
 
 
 def simulate(
@@ -75,39 +66,34 @@ def simulate(
     *,
     goal: Goal = Goal.SUBOPTIMALITY,
     processes: int = 1,
-    workers: Workers | None = None,
-    on_row: Callable[[Row], None] | None = None,
+    on_row: Callable[[Row], None] = lambda _: None,
 ) -> list[Row]:
-    """Run every algorithm in every repetition.
+    """Run every algorithm in every repetition; see ``repeated``.
 
     Each run draws from streams named by the seed and the repetition, so the rows are the same
     whatever the number of processes, and all algorithms of a repetition meet the same world.
-
-    Parameters
-    ----------
-    processes
-        How many processes share the runs, if there are no workers yet.
-    workers
-        Workers to use instead, for callers with several simulations.
-    on_row
-        Called with every row as it becomes known, in any order; for progress bars.
-
-    Returns
-    -------
-    Rows by algorithm, in the settings' order, then by repetition.
     """
-    tasks = [
-        (algorithm, repetition)
-        for algorithm in settings.algorithms
-        for repetition in range(settings.repetitions)
-    ]
+    run = partial(_run_task, settings, goal)
+    return repeated(run, settings.algorithms, settings.repetitions, processes, on_row)
+
+
+def repeated(
+    run: Callable[[tuple[str, int]], Row],
+    names: Sequence[str],
+    repetitions: int,
+    processes: int,
+    on_row: Callable[[Row], None],
+) -> list[Row]:
+    """Return the row of each algorithm and repetition, in their order.
+
+    ``on_row`` is called with every row as it becomes known, in any order; for progress bars.
+    """
+    tasks = list(itertools.product(names, range(repetitions)))
     rows: dict[tuple[str, int], Row] = {}
-    owned = Workers(min(processes, len(tasks))) if workers is None else nullcontext(workers)
-    with owned as at_work:
-        for row in at_work.results(partial(_run_task, settings, goal), tasks):
+    with Workers(min(processes, len(tasks))) as workers:
+        for row in workers.results(run, tasks):
             rows[row.algorithm, row.repetition] = row
-            if on_row is not None:
-                on_row(row)
+            on_row(row)
     return [rows[task] for task in tasks]
 
 
@@ -166,18 +152,10 @@ def run_repetition(
         found = play()
     if isinstance(found, float):
         return Row(algorithm=algorithm, repetition=repetition, loss=found)
-    return Row(
-        algorithm=algorithm,
-        repetition=repetition,
-        loss=float(found.by_user.mean()),
-        spread=spread_of(found),
+    lost = found.by_user
+    spread = Spread(
+        median=float(np.median(lost)),
+        quantile_95=float(np.quantile(lost, 0.95)),
+        worst=float(lost.max()),
     )
-
-
-def spread_of(regrets: Regrets) -> Spread:
-    """Return how regret is spread over good users."""
-    return Spread(
-        median=float(np.median(regrets.by_user)),
-        quantile_95=float(np.quantile(regrets.by_user, 0.95)),
-        worst=float(regrets.by_user.max()),
-    )
+    return Row(algorithm=algorithm, repetition=repetition, loss=float(lost.mean()), spread=spread)

@@ -6,12 +6,7 @@ from unswayed.learners.baselines.elimination import (
     Barbar,
     LiuStyle,
 )
-from unswayed.learners.baselines.tables import (
-    IndependentUCB,
-    NaiveMean,
-    NaiveUCB,
-    ThompsonSampling,
-)
+from unswayed.learners.baselines.tables import IndependentUCB, NaiveMean, NaiveUCB, ThompsonSampling
 from unswayed.learners.interface import LearnerMaker, LearnerSpec
 
 _LISTED: tuple[tuple[str, LearnerMaker, str], ...] = (

@@ -54,30 +54,19 @@ class Aim:
 
     A goal is not knowledge: a seller knows which product to promote and which rival to harm
     without knowing what either is worth. The arena names the best action as the rival.
-
-    Attributes
-    ----------
-    target, rival
-        Shape (n_contexts,); the action to promote and the action to demote.
     """
 
-    target: IntArray
-    rival: IntArray
+    target: IntArray  # shape (n_contexts,), the action to promote
+    rival: IntArray  # the same, to demote
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Briefing:
     """What the coalition may know; asking for more than ``knows`` raises.
 
-    Attributes
-    ----------
-    accounts
-        Shape (n_accounts,); the user codes of the coalition, ascending.
-    lowest, highest
-        The ends of the rewards that look possible: 0 and 1 for binary rewards, otherwise two
-        deviations beyond means of 0 and 1.
-    is_binary
-        Whether rewards are zeros and ones, which anybody can see from one's own screen.
+    ``lowest`` and ``highest`` are the ends of the rewards that look possible: 0 and 1 for binary
+    rewards, which anybody can see from one's own screen, else two deviations beyond means of 0 and
+    1.
     """
 
     knows: Knowledge
@@ -85,7 +74,7 @@ class Briefing:
     n_contexts: int
     n_actions: int
     interactions_per_user: int
-    accounts: IntArray
+    accounts: IntArray  # shape (n_accounts,), user codes of the coalition, ascending
     aim: Aim
     lowest: float
     highest: float
@@ -164,21 +153,11 @@ def reward_ends(instance: Instance) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """The coalition's arrivals of one round, in order.
+    """The coalition's arrivals of one round, in order."""
 
-    Attributes
-    ----------
-    round_number
-        Counted from 0; a round brings about one arrival per user.
-    accounts
-        Shape (n,); positions in `Briefing.accounts`. An account may come twice in a round.
-    contexts
-        Shape (n,); the contexts that nature gave these accounts, or those they chose.
-    """
-
-    round_number: int
-    accounts: IntArray
-    contexts: IntArray
+    round_number: int  # from 0; a round brings about one arrival per user
+    accounts: IntArray  # shape (n,), positions in `Briefing.accounts`; one may come twice
+    contexts: IntArray  # shape (n,), those that nature gave these accounts, or those they chose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,18 +22,10 @@ from unswayed.simulation.attacks.base import (
 
 
 class Loud(Attack):
-    """One end of the range for the action aimed at, the other end for all others.
+    """One end of the range for the action aimed at, the other end for all others."""
 
-    Parameters
-    ----------
-    strength
-        Probability that the reward of the action aimed at is the lie and not a coin.
-    filler
-        Share of the rewards on other actions that are coins, for cover.
-    """
-
-    strength: float = fraction(1.0)
-    filler: float = fraction(0.0)
+    strength: float = fraction(1.0)  # probability that the action aimed at gets the lie, not a coin
+    filler: float = fraction(0.0)  # share of the rewards on other actions that are coins, for cover
 
     def rewards_around(self, aimed_at: IntArray, value: float, elsewhere: float) -> FloatArray:
         """Return rewards, shape (n, n_actions), for arrivals that aim at one action each."""
@@ -57,8 +49,7 @@ class Push(Loud):
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return the highest reward on the target and the lowest elsewhere, up to coins."""
-        ends = self.briefing.highest, self.briefing.lowest
-        return self.rewards_around(self.target(turn), *ends)
+        return self.rewards_around(self.target(turn), self.briefing.highest, self.briefing.lowest)
 
 
 class Nuke(Loud):
@@ -68,8 +59,7 @@ class Nuke(Loud):
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return the lowest reward on the rival and the highest elsewhere, up to coins."""
-        ends = self.briefing.lowest, self.briefing.highest
-        return self.rewards_around(self.rival(turn), *ends)
+        return self.rewards_around(self.rival(turn), self.briefing.lowest, self.briefing.highest)
 
 
 class FrequencyFlood(Push):
@@ -83,12 +73,8 @@ class ContextPoisoning(Push):
     """Push from the most frequent contexts (mode=crowd) or from the rarest (mode=inflate).
 
     How frequent contexts are is counted from those nature gives to the coalition's own accounts.
-
-    Parameters
-    ----------
-    mode
-        "crowd": all accounts come with one of the A most frequent contexts (the paper's S₊);
-        "inflate": all come with the rarest context, to make it look frequent.
+    A crowd comes with any of the A most frequent contexts (the paper's S₊); to inflate, all come
+    with the rarest context, so that it looks frequent.
     """
 
     name = "context-poisoning"
@@ -124,11 +110,8 @@ class Honest(Attack):
 class Flip(Attack):
     """The mean reward with its sign flipped (mirrored at 1/2 when rewards are binary).
 
-    Parameters
-    ----------
-    strength
-        How far the flipped mean lies from the centre, in units of the honest mean's distance.
-        A plain mean keeps its order until strength exceeds (1 - alpha) / alpha.
+    ``strength`` is how far the flipped mean lies from the centre, in units of the honest mean's
+    distance. A plain mean keeps its order until it exceeds (1 - alpha) / alpha.
     """
 
     name = "flip"
@@ -143,16 +126,10 @@ class Flip(Attack):
 
 
 class Extreme(Attack):
-    """+M for the target, -M for the rival, far beyond any good reward.
-
-    Parameters
-    ----------
-    magnitude
-        M.
-    """
+    """+M for the target, -M for the rival, far beyond any good reward."""
 
     name = "extreme"
-    magnitude: float = positive(100.0)
+    magnitude: float = positive(100.0)  # M
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return coins, with huge rewards on target and rival."""
@@ -164,16 +141,10 @@ class Extreme(Attack):
 
 
 class HeavyTail(Attack):
-    """Draws of a Cauchy law: positive for the target, negative for the rival, both elsewhere.
-
-    Parameters
-    ----------
-    scale
-        The median size of a reward.
-    """
+    """Draws of a Cauchy law: positive for the target, negative for the rival, both elsewhere."""
 
     name = "heavy-tail"
-    scale: float = positive(1.0)
+    scale: float = positive(1.0)  # the median size of a reward
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return Cauchy draws with the aim's signs."""
@@ -192,21 +163,14 @@ class IdGrinding(Push):
     The coalition hashes candidate names as the algorithm does, with the secret it believes in. Of
     the group's names it takes the share that freely chosen names would give it,
     alpha A / (1 - alpha + alpha A) instead of alpha; the other accounts have random names. Against
-    a secret that it does not hold, its names fall at random.
-
-    Parameters
-    ----------
-    context
-        The context whose group is ground.
-    secret
-        What the coalition takes for the secret, in hexadecimal; the default is all zeros, as if
-        the hash were not keyed.
+    a secret that it does not hold, its names fall at random. The default is all zeros, as if the
+    hash were not keyed.
     """
 
     name = "id-grinding"
     knows = Knowledge.ALGORITHM
-    context: int = 0
-    secret: str = "00" * SECRET_BYTES
+    context: int = 0  # whose group is ground
+    secret: str = "00" * SECRET_BYTES  # what the coalition takes for it, in hexadecimal
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -235,16 +199,10 @@ class IdGrinding(Push):
 
 
 class Shilling(Attack):
-    """Praise the target from an ordinary-looking profile.
-
-    Parameters
-    ----------
-    strength
-        Probability that a reward of the target is the lie; otherwise it is the profile's.
-    """
+    """Praise the target from an ordinary-looking profile."""
 
     knows = Knowledge.BANDIT
-    strength: float = fraction(1.0)
+    strength: float = fraction(1.0)  # probability of the lie; else the reward is the profile's
 
     def profile(self, turn: Turn) -> FloatArray:
         """Return the ordinary-looking rewards; here those of good users."""
@@ -292,12 +250,9 @@ class PowerUser(Shilling):
 class RunnerUpSwap(Attack):
     """Best and runner-up exchanged, honest about everything else.
 
-    Parameters
-    ----------
-    strength
-        Probability that a reward is the end of the range (highest for the runner-up, lowest for
-        the best); otherwise it is an honest draw of the other action. 0 is a pure exchange, which
-        a plain mean survives; 1 is the loudest.
+    ``strength`` is the probability that a reward is the end of the range (highest for the
+    runner-up, lowest for the best); otherwise it is an honest draw of the other action. 0 is a pure
+    exchange, which a plain mean survives; 1 is the loudest.
     """
 
     name = "runner-up-swap"

@@ -77,13 +77,8 @@ class Wrapper(Replaying):
 class Sleeper(Wrapper):
     """Replays good histories for a while, then plays another attack.
 
-    Parameters
-    ----------
-    inner
-        The attack to wake up to.
-    wake
-        Share of the rounds slept through. The default is what the paper's method spends on
-        context probabilities before it looks at rewards.
+    ``wake`` is the share of the rounds slept through. The default is what the paper's method spends
+    on context probabilities before it looks at rewards.
     """
 
     name = "sleeper"
@@ -95,18 +90,10 @@ class Sleeper(Wrapper):
 
 
 class OnOff(Wrapper):
-    """Replays good histories and plays another attack in turns, epoch by epoch.
-
-    Parameters
-    ----------
-    inner
-        The attack of the bad epochs.
-    period
-        Rounds in an epoch; the first epoch is good.
-    """
+    """Replays good histories and plays another attack in turns, epoch by epoch."""
 
     name = "on-off"
-    period: int = at_least(1, 5)
+    period: int = at_least(1, 5)  # rounds in an epoch; the first epoch is good
 
     def is_awake(self, round_number: int) -> bool:
         """Return whether the epoch is a bad one."""
@@ -166,13 +153,9 @@ def knobs_of(kind: type[Attack]) -> dict[str, Knob]:
 
 
 def make_attack(name: str, knobs: Mapping[str, Knob] | None = None) -> Attack:
-    """Make a fresh attack by its name.
+    """Make a fresh attack by its name, with knobs; text is read as the type of the default.
 
-    Parameters
-    ----------
-    knobs
-        The attack's own options; text is read as the type of the default. Attacks that wrap
-        another name it by ``inner``, and its knobs start with ``inner.``.
+    Attacks that wrap another name it by ``inner``, and its knobs start with ``inner.``.
 
     >>> make_attack("push", {"strength": "0.5"})
     Push(strength=0.5, filler=0.0)

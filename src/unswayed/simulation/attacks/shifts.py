@@ -6,6 +6,7 @@ Shifts are sized to evade filters or trimming, or to incriminate honest users.
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from scipy import special
@@ -13,7 +14,7 @@ from scipy import special
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
 from unswayed.estimators.trimming import DEFAULT_FAILURE_PROBABILITY, trim_count
-from unswayed.limits import HidingAdversary, RewardUrns, one_sided_adversary, two_sided_adversaries
+from unswayed.limits import RewardUrns, one_sided_adversary, two_sided_adversaries
 from unswayed.simulation.attacks.base import (
     Attack,
     Briefing,
@@ -62,20 +63,14 @@ class HideInCovariance(Shifting):
     that all lie D from the mean add alpha (1 - alpha) D², so the variance is T times the honest
     one for D = sigma sqrt(m) sqrt((T - 1 + alpha) / (alpha (1 - alpha))): a shift of D / m a play.
     With k directions the coalition splits into k parts, each with its own share of the contexts;
-    each part is smaller, so it may shift farther.
-
-    Parameters
-    ----------
-    threshold
-        T, above 1: the top eigenvalue, relative to the honest one, that passes unseen.
-    directions
-        k.
+    each part is smaller, so it may shift farther. T, the threshold, is the top eigenvalue, relative
+    to the honest one, that passes unseen.
     """
 
     name = "hide-in-covariance"
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
     threshold: float = knob(1.2, lambda value: value > 1.0, "it must be above 1")
-    directions: int = at_least(1, 1)
+    directions: int = at_least(1, 1)  # k
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Size the shift and hand out contexts to the parts of the coalition."""
@@ -100,16 +95,11 @@ class VarianceShell(Shifting):
     A good user's residuals over N plays have norm sigma sqrt(N). Each account reaches that norm
     without any noise, by a shift of sigma A sqrt(S / (2 N)) on the 2 S cells of best and runner-up
     with N / (S A) plays each. Norms look ordinary; directions do not.
-
-    Parameters
-    ----------
-    radius
-        The distance, in units of a good user's typical one.
     """
 
     name = "variance-shell"
     knows = Knowledge.BANDIT
-    radius: float = positive(1.0)
+    radius: float = positive(1.0)  # the distance, in units of a good user's typical one
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Size the shift."""
@@ -126,16 +116,11 @@ class Subtractive(Attack):
     """Honest draws with one tail withheld: best of k for the target, worst for the rival.
 
     Every reward is one that a good user gives as well; what is missing is the other tail.
-
-    Parameters
-    ----------
-    draws
-        How many honest draws to choose from; 1 is honest.
     """
 
     name = "subtractive"
     knows = Knowledge.BANDIT
-    draws: int = at_least(1, 4)
+    draws: int = at_least(1, 4)  # honest draws to choose from; 1 is honest
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws, the chosen ones on target and rival."""
@@ -156,22 +141,13 @@ class Framing(Shifting):
     the wrong one, by which the users who favour the best action most are the colluders. Accounts
     have no noise, so that honest users are the ones with long tails. Decoys go far to
     the other side, so that users who favour the best action do not look like the majority.
-
-    Parameters
-    ----------
-    strength
-        The pull on the means of all users, as a share of the gap; below 1 no decision changes.
-    decoys
-        Share of the accounts that pull the other way.
-    reach
-        How much farther a decoy pulls than other accounts.
     """
 
     name = "framing"
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
-    strength: float = positive(0.7)
-    decoys: float = fraction(0.0)
-    reach: float = positive(3.0)
+    strength: float = positive(0.7)  # pull on all users' means, in gaps; 1 changes decisions
+    decoys: float = fraction(0.0)  # share of the accounts that pull the other way
+    reach: float = positive(3.0)  # how much farther a decoy pulls than other accounts
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -214,25 +190,19 @@ class Scapegoats(Framing):
     decoys: float = fraction(0.1)
 
 
-class Hiding(Attack):
-    """Draw rewards of contested actions from urns whose counts hide which action is best.
+class HidingOneSided(Attack):
+    """The paper's E^(n): histories that make the best action look like the runner-up.
 
-    Every account has an urn of ``plays`` rewards for each context. It draws from it at each visit
-    of the context, whether or not the contested action is then played: the order in an urn is
-    uniformly random, so what is shown of it is hidden just as well as a beginning of it.
-
-    Parameters
-    ----------
-    plays
-        Length n of the histories to hide; 0 takes each context's expected visits per user.
+    Rewards of contested actions come from urns whose counts hide which action is best. Every
+    account has an urn of ``plays`` rewards for each context. It draws from it at each visit of the
+    context, whether or not the contested action is then played: the order in an urn is uniformly
+    random, so what is shown of it is hidden just as well as a beginning of it.
     """
 
+    name = "hiding"
     knows = Knowledge.BANDIT
-    plays: int = at_least(0, 0)
-
-    @abstractmethod
-    def adversaries(self, gap: float, plays: int, base: float) -> list[HidingAdversary]:
-        """Return the adversary of the best action and, if contested, of the runner-up."""
+    is_two_sided: ClassVar[bool] = False
+    plays: int = at_least(0, 0)  # length n of the histories; 0: a context's expected visits
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Fill the urns of every context."""
@@ -261,50 +231,32 @@ class Hiding(Attack):
             return []  # a tie hides itself
         visits = briefing.interactions_per_user * briefing.context_probabilities[context]
         plays = self.plays or max(1, round(visits))
-        return [
-            adversary.start(briefing.n_accounts, self.rng)
-            for adversary in self.adversaries(best - runner_up, plays, runner_up)
-        ]
+        arguments = (best - runner_up, plays, briefing.alpha)
+        if self.is_two_sided:
+            pair = two_sided_adversaries(*arguments, base=runner_up)
+            adversaries = [pair.better, pair.ordinary]
+        else:
+            adversaries = [one_sided_adversary(*arguments, base=runner_up)]
+        return [adversary.start(briefing.n_accounts, self.rng) for adversary in adversaries]
 
 
-class HidingOneSided(Hiding):
-    """The paper's E^(n): histories that make the best action look like the runner-up."""
-
-    name = "hiding"
-
-    def adversaries(self, gap: float, plays: int, base: float) -> list[HidingAdversary]:
-        """Return the one-sided adversary of the best action."""
-        return [one_sided_adversary(gap, plays, self.briefing.alpha, base=base)]
-
-
-class HidingTwoSided(Hiding):
+class HidingTwoSided(HidingOneSided):
     """The pair of hiding coalitions: best and runner-up get histories that look alike."""
 
     name = "hiding-two-sided"
-
-    def adversaries(self, gap: float, plays: int, base: float) -> list[HidingAdversary]:
-        """Return the adversaries of the best action and of the runner-up."""
-        pair = two_sided_adversaries(gap, plays, self.briefing.alpha, base=base)
-        return [pair.better, pair.ordinary]
+    is_two_sided: ClassVar[bool] = True
 
 
 class Focus(Attack):
     """Honest except on target and rival in a few contexts, the same for all accounts.
 
-    Too few coordinates move for a spectrum to show it.
-
-    Parameters
-    ----------
-    share
-        Share of the contexts that are attacked, at least one of them.
-    mode
-        "frequent": the most frequent contexts; "rare": the least frequent, where searches that
-        look at frequent ones first see nothing; "random": any.
+    Too few coordinates move for a spectrum to show it. In rare contexts, searches that look at
+    frequent ones first see nothing.
     """
 
     name = "focus"
     knows = Knowledge.BANDIT
-    share: float = fraction(0.1)
+    share: float = fraction(0.1)  # of the contexts that are attacked, at least one of them
     mode: str = one_of(("frequent", "rare", "random"), "frequent", kind="mode of focus")
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
@@ -335,19 +287,12 @@ class Ladder(Shifting):
     cluster: the first rung looks like a good user, each rung like the next, and the accounts on the
     top pull as far as they like. Accounts have no noise where they lie, so that neighbours look
     alike for longer.
-
-    Parameters
-    ----------
-    height
-        Shift of the top from best to runner-up, in deviations of a reward.
-    rungs
-        Share of the accounts that stand on rungs, evenly spaced; all others stand on the top.
     """
 
     name = "ladder"
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
-    height: float = positive(8.0)
-    rungs: float = fraction(0.5)
+    height: float = positive(8.0)  # shift of the top, in deviations of a reward
+    rungs: float = fraction(0.5)  # share of the accounts on rungs, evenly spaced; others: the top
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Assign each account its position on the ladder."""
@@ -392,16 +337,11 @@ class TrimEdge(Replaying):
     plays lies x* deviations of such a mean from mu. Binary totals are rounded. Of an account's
     visits to a context in one round the first makes up for what is missing, the others add their
     own part. Other actions replay good histories.
-
-    Parameters
-    ----------
-    trim
-        The share cut at each end; 0 asks the package's own rule for groups of L / A users.
     """
 
     name = "trim-edge"
     knows = Knowledge.ALGORITHM | Knowledge.HISTORIES
-    trim: float = fraction(0.0)
+    trim: float = fraction(0.0)  # share cut at each end; 0: the package's rule for L / A users
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Find the edge and prepare the books."""
@@ -493,18 +433,10 @@ DIRECTIONS = {"up": (1.0, 0.0), "down": (0.0, -1.0), "both": (1.0, -1.0)}
 
 
 class ShiftedReplay(Replaying):
-    """Replays good users' rewards, moved up on the target and down on the rival.
-
-    Parameters
-    ----------
-    magnitude
-        How far, as a share of the range of rewards; for binary rewards the probability of a lie.
-    direction
-        "up" moves the target, "down" the rival, "both" both.
-    """
+    """Replays good users' rewards, moved up on the target and down on the rival."""
 
     name = "shifted-replay"
-    magnitude: float = fraction(0.3)
+    magnitude: float = fraction(0.3)  # in ranges of rewards; of binary ones, probability of a lie
     direction: str = one_of(DIRECTIONS, "both", kind="direction")
 
     def rewards(self, turn: Turn) -> FloatArray:
