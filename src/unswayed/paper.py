@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,28 +50,20 @@ __all__ = [
 F = TypeVar("F")
 
 
-def _lugosi_mendelson(points: FloatArray, alpha: float) -> float:
-    return lugosi_mendelson_mean(points, alpha=alpha, rng=generator(0, "paper")).estimate
-
-
-def _median_of_means(points: FloatArray, alpha: float) -> float:
-    return median_of_means(points, alpha=alpha, rng=generator(0, "paper")).estimate
-
-
-def _quantum_entropy(rows: FloatArray, alpha: float) -> FloatArray:
-    return quantum_entropy_mean(rows, alpha=alpha).estimate
-
-
 UNIVARIATE: dict[str, Univariate | None] = {
     "trimmed": None,  # the kernel over all groups at once
-    "lugosi-mendelson": _lugosi_mendelson,
-    "median-of-means": _median_of_means,
+    "lugosi-mendelson": lambda points, alpha: (
+        lugosi_mendelson_mean(points, alpha=alpha, rng=generator(0, "paper")).estimate
+    ),
+    "median-of-means": lambda points, alpha: (
+        median_of_means(points, alpha=alpha, rng=generator(0, "paper")).estimate
+    ),
 }
 """Estimators of Theorem 3.2 by name. A custom one takes (points, alpha) and returns a number."""
 
 MULTIVARIATE: dict[str, Multivariate | None] = {
     "filter": None,  # on sparse rows, never made dense
-    "quantum-entropy": _quantum_entropy,
+    "quantum-entropy": lambda rows, alpha: quantum_entropy_mean(rows, alpha=alpha).estimate,
 }
 """Estimators of Theorem 3.4 by name. A custom one takes (rows, alpha) and returns their mean."""
 
@@ -151,22 +144,14 @@ def algorithm_1(
     True
     """
     columns = _columns(("user", "context"), user, context)
-    users, contexts = _codes(columns[0], None, "user"), _codes(columns[1], None, "context")
-    tallies = tally(
-        users.numbers,
-        contexts.numbers,
-        np.zeros_like(users.numbers),
-        np.zeros(len(users.numbers)),
-        n_users=len(users.labels),
-        n_contexts=len(contexts.labels),
-        n_actions=1,
-    )
+    nothing = np.zeros(len(columns[0]), np.int64)
+    tallies, _, contexts, _ = _tallied(columns[0], columns[1], nothing, nothing)
     found = estimate_context_probabilities(
         tallies,
         alpha=check_adversarial_fraction(alpha),
         multivariate=_chosen(multivariate, MULTIVARIATE, "multivariate estimator"),
     )
-    return Contexts(nu=found.context_probabilities, sigma=found.scales, contexts=contexts.labels)
+    return Contexts(nu=found.context_probabilities, sigma=found.scales, contexts=contexts)
 
 
 def algorithm_2(
@@ -376,22 +361,18 @@ def _chosen(given: str | F, choices: dict[str, F | None], kind: str) -> F | None
     return find(given, choices, kind=kind) if isinstance(given, str) else given
 
 
-class _Codes(NamedTuple):
-    """Numbers from 0 on for labels; whole numbers are codes already, unless they are users."""
-
-    numbers: IntArray
-    labels: Sequence[Any]
-
-
-def _codes(column: ArrayLike, n_labels: int | None, name: str) -> _Codes:
+def _codes(
+    column: ArrayLike, name: str, n_labels: int | None = None
+) -> tuple[IntArray, Sequence[Any]]:
+    """Return numbers from 0 on, and their labels; whole numbers are codes, unless of users."""
     values = np.asarray(column)
     if np.issubdtype(values.dtype, np.integer) and name != "user":
         least = int(values.max(initial=-1)) + 1
         if values.min(initial=0) < 0 or (n_labels is not None and n_labels < least):
             raise InputError(f"{name}: codes must lie between 0 and n_{name}s - 1.")
-        return _Codes(values.astype(np.int64), range(least if n_labels is None else n_labels))
+        return values.astype(np.int64), range(least if n_labels is None else n_labels)
     labels, numbers = np.unique(values, return_inverse=True)
-    return _Codes(numbers.ravel().astype(np.int64), labels.tolist())
+    return numbers.ravel().astype(np.int64), labels.tolist()
 
 
 def _columns(names: Sequence[str], given: Any, *others: Any) -> list[Any]:
@@ -424,25 +405,20 @@ def _tallied(
 ) -> tuple[Tallies, Tallies | None, Sequence[Any], Sequence[Any]]:
     """Return the tallies of the plays, those of the first T0 of them, and labels."""
     columns = _columns(("user", "context", "action", "reward"), user, context, action, reward)
-    users = _codes(columns[0], None, "user")
-    contexts = _codes(columns[1], n_contexts, "context")
-    actions = _codes(columns[2], n_actions, "action")
+    users, user_labels = _codes(columns[0], "user")
+    contexts, context_labels = _codes(columns[1], "context", n_contexts)
+    actions, action_labels = _codes(columns[2], "action", n_actions)
     rewards = np.asarray(columns[3], dtype=np.float64)
     if not np.isfinite(rewards).all():
         raise InputError(f"reward {int(np.argmin(np.isfinite(rewards)))} is not a finite number.")
     if not 0 <= T0 < len(rewards):
         raise InputError(f"T0 is {T0}: it must be at least 0 and below the {len(rewards)} plays.")
-
-    def part(rows: slice) -> Tallies:
-        return tally(
-            users.numbers[rows],
-            contexts.numbers[rows],
-            actions.numbers[rows],
-            rewards[rows],
-            n_users=len(users.labels),
-            n_contexts=len(contexts.labels),
-            n_actions=len(actions.labels),
-        )
-
-    warmup = part(slice(T0)) if T0 else None
-    return part(slice(T0, None)), warmup, contexts.labels, actions.labels
+    tallied = partial(
+        tally,
+        n_users=len(user_labels),
+        n_contexts=len(context_labels),
+        n_actions=len(action_labels),
+    )
+    plays = tallied(users[T0:], contexts[T0:], actions[T0:], rewards[T0:])
+    warmup = tallied(users[:T0], contexts[:T0], actions[:T0], rewards[:T0]) if T0 else None
+    return plays, warmup, context_labels, action_labels

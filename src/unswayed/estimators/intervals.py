@@ -159,6 +159,9 @@ def bounded_mean_intervals(
 ) -> Intervals:
     """Return an interval for the mean of the good points of each group.
 
+    Infinite where there is no bound: without a range, where half of the points may be bad, or where
+    points contradict what is stated.
+
     Parameters
     ----------
     values, groups
@@ -171,12 +174,6 @@ def bounded_mean_intervals(
         Smallest and largest value that a good point can have; bad ones count as the nearer end.
     deviation
         Largest standard deviation of a good point. With both, both are used.
-
-    Returns
-    -------
-    Intervals
-        Infinite where there is no bound: without a range, where half of the points may be bad, or
-        where points contradict what is stated.
 
     Notes
     -----

@@ -28,57 +28,28 @@ fraction allows. ``"iterations"``: the round limit was reached.
 class UnivariateEstimate:
     """The estimate of one mean.
 
-    Attributes
-    ----------
-    estimate
-        The estimated mean.
-    standard_error
-        Standard error from the winsorised spread of the points; it holds the sampling noise of the
-        good points and not the bias that bad points may cause. NaN for a single point.
-    weights
-        Shape ``(n_points,)``, in [0, 1]: the share of each point that entered with its own value.
-        Tied points share alike.
-    n_tolerated
-        The number of bad points, wherever they sit, that cannot carry the estimate outside the
-        range of the good points.
-    is_covered
-        Whether ``n_tolerated`` reaches the upper quantile of the number of bad points.
-    outcome
-        What was done.
+    ``standard_error`` is from the winsorised spread of the points: it holds the sampling noise of
+    the good points and not the bias that bad points may cause. ``n_tolerated`` bad points, wherever
+    they sit, cannot carry the estimate outside the range of the good points.
     """
 
     estimate: float
-    standard_error: float
-    weights: FloatArray
+    standard_error: float  # NaN for a single point
+    weights: FloatArray  # (n_points,), share of each point that entered as it is; ties share alike
     n_tolerated: int
-    is_covered: bool
+    is_covered: bool  # whether n_tolerated reaches the upper quantile of the number of bad points
     outcome: UnivariateOutcome
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupedEstimates:
-    """Trimmed means of many groups; every array has shape ``(n_groups,)``.
+    """Trimmed means of many groups; every array has shape ``(n_groups,)``."""
 
-    Attributes
-    ----------
-    estimates
-        The trimmed mean of each group; NaN for a group without points.
-    standard_errors
-        As in :class:`UnivariateEstimate`; NaN below two points.
-    n_points
-        Points in each group, implicit zeros included.
-    n_trimmed
-        Points removed at each of the two ends.
-    is_covered
-        Whether ``n_trimmed`` reaches the upper quantile of the number of bad points; where it does
-        not, the group was too small and its median was taken.
-    """
-
-    estimates: FloatArray
-    standard_errors: FloatArray
-    n_points: IntArray
-    n_trimmed: IntArray
-    is_covered: BoolArray
+    estimates: FloatArray  # NaN for a group without points
+    standard_errors: FloatArray  # as in UnivariateEstimate; NaN below two points
+    n_points: IntArray  # implicit zeros included
+    n_trimmed: IntArray  # points removed at each of the two ends
+    is_covered: BoolArray  # else the group was too small, and its median was taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,27 +63,11 @@ class SpectrumStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeanEstimate:
-    """The estimate of a mean vector.
+    """The estimate of a mean vector."""
 
-    Attributes
-    ----------
-    estimate
-        Shape ``(n_columns,)``: the weighted mean of the rows.
-    weights
-        Shape ``(n_rows,)``, in [0, 1]: what each row was left with.
-    iterations
-        Rounds in which weight was removed.
-    spectrum
-        One step for each time the spectrum was looked at, in order.
-    stopped
-        Why the rounds ended.
-    removed
-        The share of the starting weight that was removed.
-    """
-
-    estimate: FloatArray
-    weights: FloatArray
-    iterations: int
-    spectrum: tuple[SpectrumStep, ...]
+    estimate: FloatArray  # shape (n_columns,), the weighted mean of the rows
+    weights: FloatArray  # shape (n_rows,), in [0, 1]: what each row was left with
+    iterations: int  # rounds in which weight was removed
+    spectrum: tuple[SpectrumStep, ...]  # one for each time the spectrum was looked at
     stopped: StopReason
-    removed: float
+    removed: float  # share of the starting weight

@@ -7,8 +7,9 @@ along all suspicious directions of a round at once.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,13 +58,8 @@ LEAST_PROGRESS = 0.1
 """Ours: a round that would remove less than this many rows ends the rounds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suspicion:
-    """Share to keep and score of each row; shapes ``(n_rows,)``.
-
-    ``shares`` is what each row may keep of its weight, ``deviations`` how many honest standard
-    deviations it lies out.
-    """
+class Suspicion(NamedTuple):
+    """Share that each row may keep of its weight, and how many honest deviations it lies out."""
 
     shares: FloatArray
     deviations: FloatArray
@@ -71,27 +67,20 @@ class Suspicion:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Top direction of the kept rows, compared with honest noise.
-
-    ``next_start`` is where the top direction may lie once some of the rows lost weight.
-    """
+    """Top direction of the kept rows, compared with honest noise."""
 
     sample: WeightedRows
     noise: HonestNoise
     eigenvalue: float
-    direction: FloatArray
-    next_start: FloatArray
+    next_start: FloatArray  # where the top direction may lie once some of the rows lost weight
     projections: FloatArray
     centre: float
     honest_variance: float
     threshold: float
 
 
-class Score(Protocol):
-    """A rule that scores which rows cause the excess variance along a direction."""
-
-    def __call__(self, look: Look) -> Suspicion:
-        """Return the share to keep and the score of each row."""
+Score = Callable[[Look], Suspicion]
+"""A rule that scores which rows cause the excess variance along a direction."""
 
 
 def prune(
@@ -192,7 +181,6 @@ def _look(sample: WeightedRows, start: FloatArray | None, *, alpha: float) -> Lo
         sample=sample,
         noise=noise,
         eigenvalue=top.value,
-        direction=top.vector,
         next_start=top.vector + top.runner_up,
         projections=projections,
         centre=centre,
@@ -245,11 +233,6 @@ def spectral_filter(
         Share of rows that may be anything; below 1/2.
     row_weights
         Shape ``(n_rows,)``: starting weights; equal if not given.
-
-    Returns
-    -------
-    MeanEstimate
-        With the weights that are left, the spectrum of each round and why the rounds ended.
 
     Notes
     -----
@@ -317,19 +300,8 @@ def quantum_entropy_mean(
     As ``spectral_filter``, but a round scores each row by its squared length under a density
     matrix ``U = exp(c Σ M)/tr``, which spreads over all directions of large variance (matrix
     multiplicative weights). The exponential is never formed: it is applied to random vectors by a
-    Chebyshev series in products with the rows.
-
-    Parameters
-    ----------
-    matrix, alpha, row_weights
-        As ``spectral_filter`` takes them.
-    seed
-        Fixes the random vectors. Keep it secret from whoever chooses the rows.
-
-    Returns
-    -------
-    MeanEstimate
-        With the weights that are left, the spectrum of each round and why the rounds ended.
+    Chebyshev series in products with the rows. The seed fixes these vectors: keep it secret from
+    whoever chooses the rows.
 
     Notes
     -----
@@ -360,7 +332,7 @@ class _EntropyScore:
     seed: int
     past_weights: FloatArray | None = None
     first_eigenvalue: float = 0.0
-    n_rounds: int = field(default=0)
+    n_rounds: int = 0
 
     def __call__(self, look: Look) -> Suspicion:
         """Score the rows of one round."""
@@ -410,17 +382,8 @@ def exponential_times(
 ) -> FloatArray:
     """Return ``exp(exponent · M/top − exponent)`` times vectors, M the weighted covariance.
 
-    By a Chebyshev series on [0, top]; on that interval
+    Its eigenvalues lie in [0, top]. By a Chebyshev series on that interval:
     ``exp(b(t + 1)) = e^b (I_0(b) + 2 Σ_k I_k(b) T_k(t))`` with t in [−1, 1] and 2b the exponent.
-
-    Parameters
-    ----------
-    sample
-        The rows, with eigenvalues of their covariance in [0, top].
-    vectors
-        Shape ``(n_columns, k)``.
-    top, exponent
-        As in the formula.
     """
     half = 0.5 * exponent
     # ive(k, b) = I_k(b) e^−b keeps the factor e^exponent out, which a norm would cancel anyway.

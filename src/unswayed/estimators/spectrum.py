@@ -107,22 +107,10 @@ def robust_variance(values: FloatArray, weights: FloatArray, centre: float) -> f
 def kept_shares(scores: FloatArray, weights: FloatArray, law_tails: FloatArray) -> FloatArray:
     """Return the share of its weight that each row may keep if the tail is to follow a law.
 
-    Beyond each score at most the expected weight, with an allowance for chance, may stay. The share
-    never grows with the score. The allowance vanishes far out, so no row is too far to be removed.
-
-    Parameters
-    ----------
-    scores
-        Shape ``(n_rows,)``: how far out each row lies.
-    weights
-        Shape ``(n_rows,)``: present weights, in rows.
-    law_tails
-        Shape ``(n_rows,)``: probability under the law of a score at least as large.
-
-    Returns
-    -------
-    array
-        Shape ``(n_rows,)``, in [0, 1].
+    Beyond each score at most the expected weight, with an allowance for chance, may stay;
+    ``law_tails`` are the law's probabilities of a score at least as large. The share never grows
+    with the score. The allowance vanishes far out, so no row is too far to be removed. All arrays
+    have shape ``(n_rows,)``.
     """
     # Only the outer half counts as a tail: if the reference law is too wide, rows in the middle
     # must not be down-weighted.
@@ -153,22 +141,11 @@ RESTARTS = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopEigenpair:
-    """Result of the eigenvalue search.
-
-    Attributes
-    ----------
-    value
-        The largest eigenvalue.
-    vector
-        Shape ``(n_columns,)``: its unit eigenvector.
-    runner_up
-        Shape ``(n_columns,)``: the next unit eigenvector, as far as the search has seen it; zero if
-        it was over at once. A good start for a similar operator that lacks the first one.
-    """
+    """Result of the eigenvalue search; vectors have unit length and shape ``(n_columns,)``."""
 
     value: float
     vector: FloatArray
-    runner_up: FloatArray
+    runner_up: FloatArray  # next eigenvector, as far as it was seen, or zero: where to start next
 
 
 def top_eigenpair(
@@ -180,25 +157,11 @@ def top_eigenpair(
 ) -> TopEigenpair:
     """Find the largest eigenvalue of a positive semidefinite operator and its unit eigenvector.
 
-    Parameters
-    ----------
-    operator
-        Maps a direction of shape ``(n_columns,)`` to its product.
-    start
-        Shape ``(n_columns,)``: where to begin; not zero, of any length.
-    image
-        The operator's product with ``start``, which the caller knows already.
-    tolerance
-        The search ends when ‖A·x − θ·x‖ ≤ tolerance·θ. Then some eigenvalue lies within
-        tolerance·θ of θ, and θ itself is never too large.
+    Lanczos with full reorthogonalisation, from a direction whose product ``image`` the caller knows
+    already, until ‖A·x − θ·x‖ ≤ tolerance·θ. Then some eigenvalue lies within tolerance·θ of θ, and
+    θ itself is never too large. Unlike ARPACK, which looks at the residual only when its basis of
+    twenty is full, it looks after every product: products are what costs here.
 
-    Notes
-    -----
-    Lanczos with full reorthogonalisation. Unlike ARPACK, which looks at the residual only when its
-    basis of twenty is full, it looks after every product: products are what costs here.
-
-    Examples
-    --------
     >>> diagonal = np.arange(1.0, 101.0)
     >>> start = np.ones(100)
     >>> top = top_eigenpair(lambda v: diagonal * v, start, diagonal * start, tolerance=1e-3)
@@ -306,12 +269,7 @@ class WeightedRows:
 def top_direction(sample: WeightedRows, start: FloatArray | None) -> TopEigenpair:
     """Return the largest eigenvalue of the weighted covariance and its eigenvector.
 
-    Parameters
-    ----------
-    sample
-        The rows.
-    start
-        Shape ``(n_columns,)``: where the eigenvector may lie, or nothing.
+    ``start`` is where the eigenvector may lie.
     """
     n_columns = sample.rows.shape[1]
     # A fixed random part: a guess alone may be orthogonal to the eigenvector.
@@ -341,11 +299,6 @@ def believable_column_variances(sample: WeightedRows, *, alpha: float) -> FloatA
 
     Rows far from the centre count less, so bad rows cannot inflate most columns; columns far above
     the others are lowered to a believable height, so bad rows cannot inflate a few.
-
-    Returns
-    -------
-    array
-        Shape ``(n_columns,)``.
     """
     distances = sample.rows.squared_distances(sample.centre)
     limit = _far_distance(distances, sample, alpha)
@@ -382,15 +335,6 @@ def _far_distance(distances: FloatArray, sample: WeightedRows, alpha: float) -> 
     return FAR_ROW * typical * math.exp(reach * max(0.0, spread - usual))
 
 
-def edge(variance: float, trace: float, n_rows: float) -> float:
-    """Return the top sample eigenvalue that independent noise reaches by chance.
-
-    ``(sqrt(variance) + sqrt(trace/n))²``, which for d equal variances is the Marchenko–Pastur edge
-    ``σ²(1 + sqrt(d/n))²``.
-    """
-    return (math.sqrt(variance) + math.sqrt(trace / n_rows)) ** 2
-
-
 def with_chance(variance: float, n_rows: float, relative_error: float = 1.0) -> float:
     """Inflate a variance by its sampling error, ``t/sqrt(n)`` on the root."""
     return variance * (1.0 + CHANCE_DEVIATIONS * relative_error / math.sqrt(n_rows)) ** 2
@@ -398,30 +342,21 @@ def with_chance(variance: float, n_rows: float, relative_error: float = 1.0) -> 
 
 @dataclass(frozen=True, slots=True)
 class HonestNoise:
-    """How far honest rows may spread.
+    """How far honest rows may spread."""
 
-    Attributes
-    ----------
-    column_variances
-        Shape ``(n_columns,)``, believable; see ``believable_column_variances``.
-    n_rows
-        Effective number of rows.
-    """
-
-    column_variances: FloatArray
-    n_rows: float
+    column_variances: FloatArray  # shape (n_columns,), see ``believable_column_variances``
+    n_rows: float  # effective number of rows
 
     def limit(self, direction_masses: FloatArray) -> float:
         """Return the variance that independent columns reach in directions fitted to the data.
 
-        Parameters
-        ----------
-        direction_masses
-            Shape ``(n_columns,)``, summing to 1: squared entries of a unit direction, or the
-            diagonal of a density matrix over directions.
+        ``(sqrt(variance) + sqrt(trace/n))²``, which for d equal variances is the Marchenko–Pastur
+        edge ``σ²(1 + sqrt(d/n))²``. Masses, shape ``(n_columns,)`` with sum 1, are the squared
+        entries of a unit direction, or the diagonal of a density matrix over directions.
         """
         variance = float(direction_masses @ self.column_variances)
-        return edge(variance, float(self.column_variances.sum()), self.n_rows)
+        trace = float(self.column_variances.sum())
+        return (math.sqrt(variance) + math.sqrt(trace / self.n_rows)) ** 2
 
     def variance_and_threshold(
         self, direction_masses: FloatArray, robust_spread: float

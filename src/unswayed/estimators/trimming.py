@@ -32,22 +32,9 @@ def trim_count(
 
     A group drawn at random holds more than its fair share of bad points about half of the time, so
     trimming ``ceil(alpha * n)`` points fails about half of the time. This is the smallest ``k``
-    with ``P(Binomial(n, alpha) > k) <= failure_probability``.
-
-    Parameters
-    ----------
-    n_points
-        Size of the group, or an array of sizes.
-    alpha
-        Share of bad points among all points that groups are drawn from; below 1/2.
-    failure_probability
-        Allowed probability that a group holds more bad points than returned.
-
-    Returns
-    -------
-    int or array
-        The count at one end. It can reach half of a small group; ``trimmed_mean`` then falls
-        back to the median and says so.
+    with ``P(Binomial(n, alpha) > k) <= failure_probability``, for one size of a group or an array
+    of sizes. It can reach half of a small group; ``trimmed_mean`` then falls back to the median and
+    says so.
 
     Notes
     -----
@@ -105,13 +92,8 @@ def trimmed_mean(
     failure_probability
         Allowed probability that the group holds more bad points than are trimmed.
     n_trimmed
-        Points to remove at each end, instead of ``trim_count``.
-
-    Returns
-    -------
-    UnivariateEstimate
-        ``outcome`` is ``"median"`` when trimming would have left nothing: then all but the middle
-        one or two points are trimmed, and ``is_covered`` is false.
+        Points to remove at each end, instead of ``trim_count``. Where nothing would be left, all
+        but the middle one or two are trimmed: ``outcome`` is ``"median"``, and not ``is_covered``.
 
     Notes
     -----
@@ -128,11 +110,11 @@ def trimmed_mean(
     """
     points = check_values(values)
     n_points = points.size
-    n_bad = trim_count(n_points, alpha=alpha, failure_probability=failure_probability)
-    if n_trimmed is not None:
-        if n_trimmed < 0:
-            raise InputError(f"n_trimmed is {n_trimmed}: it cannot be negative.")
-        n_bad = n_trimmed
+    n_bad = n_trimmed
+    if n_bad is None:
+        n_bad = trim_count(n_points, alpha=alpha, failure_probability=failure_probability)
+    if n_bad < 0:
+        raise InputError(f"n_trimmed is {n_trimmed}: it cannot be negative.")
     n_cut = min(n_bad, largest_cut(n_points))
     estimates, errors = _trimmed_moments(
         np.sort(points[points != 0.0]),
@@ -163,31 +145,18 @@ def trimmed_means(
 ) -> GroupedEstimates:
     """Estimate the trimmed mean of every group in one pass.
 
-    Equal to ``trimmed_mean`` on each group, to the last bit.
+    Equal to ``trimmed_mean`` on each group, to the last bit, with its guarantee and deviations.
 
     Parameters
     ----------
-    values
-        Shape ``(n_values,)``: the points of all groups, in any order.
-    groups
-        Shape ``(n_values,)``: the group of each point, from 0 to ``n_groups - 1``.
-    n_groups
-        Number of groups.
+    values, groups
+        Shape ``(n_values,)``: the points of all groups, in any order, and the group of each.
     alpha
         Share of bad points in the population; below 1/2.
     failure_probability
         Allowed failure probability of each single group.
     n_zeros
         Shape ``(n_groups,)``: further points of each group that are zero and were not stored.
-
-    Returns
-    -------
-    GroupedEstimates
-        A group without any point has estimate NaN.
-
-    Notes
-    -----
-    Guarantee and deviations: as for ``trimmed_mean``, per group.
 
     Examples
     --------
@@ -338,17 +307,7 @@ def lugosi_mendelson_mean(
     rng
         Draws the split. Points are sorted first, so their order does not matter.
     failure_probability
-        δ.
-
-    Returns
-    -------
-    UnivariateEstimate
-        ``outcome`` is ``"clipped"``; weights are 1 for averaged points that were not clipped.
-
-    Raises
-    ------
-    InputError
-        When eps = 8η + 12 log(4/δ)/N reaches 1/2, with the number of points that would do.
+        δ. There must be enough points that eps = 8η + 12 log(4/δ)/N is below 1/2.
 
     Notes
     -----
@@ -371,7 +330,17 @@ def lugosi_mendelson_mean(
     confidence = CONFIDENCE_FACTOR * math.log(4.0 / delta)
     share = CORRUPTION_FACTOR * alpha + (confidence / half if half else math.inf)
     if share >= 0.5:
-        raise InputError(_how_to_fix(points.size, alpha, confidence))
+        room = 0.5 - CORRUPTION_FACTOR * alpha
+        opening = f"The split trimmed mean cannot use {points.size} points"
+        if room <= 0.0:
+            raise InputError(
+                f"{opening} at alpha {alpha}: it only works below "
+                f"1/{2 * CORRUPTION_FACTOR:g}, so use trimmed_mean or median_of_means."
+            )
+        n_needed = 2 * (math.floor(confidence / room) + 1)
+        raise InputError(
+            f"{opening}: it needs at least {n_needed} here; use trimmed_mean below that."
+        )
 
     split = rng.permutation(points.size)
     # Splitting the sorted points makes the result independent of the order they came in.
@@ -391,19 +360,6 @@ def lugosi_mendelson_mean(
         is_covered=True,
         outcome="clipped",
     )
-
-
-def _how_to_fix(n_points: int, alpha: float, confidence: float) -> str:
-    """Say how many points the split version would need, or that no number would do."""
-    room = 0.5 - CORRUPTION_FACTOR * alpha
-    opening = f"The split trimmed mean cannot use {n_points} points"
-    if room <= 0.0:
-        return (
-            f"{opening} at alpha {alpha}: it only works below "
-            f"1/{2 * CORRUPTION_FACTOR:g}, so use trimmed_mean or median_of_means."
-        )
-    n_needed = 2 * (math.floor(confidence / room) + 1)
-    return f"{opening}: it needs at least {n_needed} here; use trimmed_mean below that."
 
 
 @known_keywords(adversarial_fraction="alpha")
@@ -426,13 +382,8 @@ def median_of_means(
         Draws the blocks. Points are sorted first, so their order does not matter.
     failure_probability
         δ, shared by the count of bad points and the block means. There are twice as many blocks as
-        bad points, plus 1 + 8 log(1/δ).
-
-    Returns
-    -------
-    UnivariateEstimate
-        ``outcome`` is ``"median"`` when there are too few points for that many blocks, so that
-        each block is one point. Weights are 1 in the one or two blocks in the middle.
+        bad points, plus 1 + 8 log(1/δ). If there are too few points for that many, each block is
+        one point, and ``outcome`` is ``"median"``.
 
     Notes
     -----

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,28 +46,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Result of a test for change.
+    """Result of a test for change."""
 
-    Attributes
-    ----------
-    changes
-        The means that moved, those that moved farthest first.
-    n_tested
-        How many (context, action) pairs had an interval in both windows.
-    n_cells
-        How many pairs there are.
-    visible
-        How far the median of the tested pairs would have to move to be found; NaN if none was
-        tested.
-    level
-        The probability of any change in this list where nothing changed.
-    """
-
-    changes: tuple[Change, ...]
-    n_tested: int
-    n_cells: int
-    visible: float
-    level: float = LEVEL
+    changes: tuple[Change, ...]  # the means that moved, those that moved farthest first
+    n_tested: int  # (context, action) pairs with an interval in both windows
+    n_cells: int  # pairs there are
+    visible: float  # move of the median tested pair that would be found; NaN if none was tested
+    level: float = LEVEL  # probability of any change in this list where nothing changed
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
@@ -107,14 +93,9 @@ def changes_between(
 ) -> Changes:
     """Test whether the good users' mean rewards differ between two windows of one log.
 
-    Parameters
-    ----------
-    before, after
-        Tallies of the windows, under the same codes.
-    alpha
-        The share of all users, of both windows together, that may collude.
-    design
-        How actions were chosen; uniform by default. With propensities it is not read.
+    The windows' tallies have the same codes; alpha is the share of all users, of both together,
+    that may collude. Actions were chosen uniformly if no design is given; with propensities it is
+    not read.
 
     Notes
     -----
@@ -211,8 +192,6 @@ def most_colluders(
 
 def _most_plays(expected: FloatArray, failure_probability: float) -> FloatArray:
     """Return an upper bound on sums of plays with these expectations (Freedman's inequality)."""
-    logarithm = np.log(1.0 / failure_probability)
-    most: FloatArray = (
-        expected + logarithm / 3.0 + np.sqrt(logarithm**2 / 9.0 + 2.0 * expected * logarithm)
-    )
-    return most
+    logarithm = math.log(1.0 / failure_probability)
+    root: FloatArray = np.sqrt(logarithm**2 / 9.0 + 2.0 * expected * logarithm)
+    return expected + logarithm / 3.0 + root

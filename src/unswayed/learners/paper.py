@@ -38,21 +38,11 @@ LARGEST_ACTIVITY = 20.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContextEstimate:
-    """Estimated context probabilities.
+    """Estimated context probabilities; arrays of shape (n_contexts,)."""
 
-    Attributes
-    ----------
-    context_probabilities
-        Shape (n_contexts,); ν̂, non-negative with sum one.
-    scales
-        Shape (n_contexts,); σ_s, about the square root of the probability, never zero.
-    filtered
-        The high-dimensional estimate behind them, one row an active user.
-    """
-
-    context_probabilities: FloatArray
-    scales: FloatArray
-    filtered: MeanEstimate
+    context_probabilities: FloatArray  # ν̂, non-negative with sum one
+    scales: FloatArray  # σ_s, about the square root of the probability, never zero
+    filtered: MeanEstimate  # the high-dimensional estimate behind them, one row an active user
 
 
 Multivariate = Callable[[FloatArray, float], ArrayLike]
@@ -81,14 +71,8 @@ def estimate_context_probabilities(
 ) -> ContextEstimate:
     """Estimate ν from who visited what, robustly (Algorithm 1).
 
-    Parameters
-    ----------
-    tallies
-        The interactions of the first T₀ steps; lines 1–4 of the algorithm are their collection.
-    alpha
-        α, below 1/2.
-    multivariate
-        Another robust mean of rows than the spectral filter.
+    Tallies are the interactions of the first T₀ steps; lines 1–4 are their collection.
+    ``multivariate`` is another robust mean of rows than the spectral filter.
 
     Notes
     -----
@@ -215,16 +199,8 @@ def recover_frequent(
     ``per_visit``, the mean reward of the user's visits to s, over those who came, as Section 3.1
     has it. The latter estimates μ(s, a) itself, and users who never came do not count.
 
-    Parameters
-    ----------
-    scales, is_frequent
-        Shape (n_contexts,); σ_s, and whether s is in S₊.
-    univariate
-        Another robust mean of points than the trimmed mean.
-
-    Returns
-    -------
-    Shape (n_contexts, n_actions); b̂, estimates of σ_s^-1·ν(s)·μ(s, a). NaN outside of S₊.
+    ``scales`` and ``is_frequent`` have shape (n_contexts,). Returns b̂, estimates of
+    σ_s^-1·ν(s)·μ(s, a), of shape (n_contexts, n_actions); NaN outside of S₊.
 
     Notes
     -----
@@ -363,19 +339,12 @@ zero and one, whose sums are exact."""
 class RewardUnits:
     """Where rewards are measured from, so that a constant added to all of them changes nothing.
 
-    Attributes
-    ----------
-    origin
-        The smaller value of binary rewards; of others the median user's mean reward.
-    is_binary
-        Whether rewards have two values.
-    n_certain
-        Replacing so many accounts does not change the origin. Positive only for rewards of 0 and 1,
-        which are tested without a guess; other origins rest on a sample or a median.
+    Replacing ``n_certain`` accounts does not change the origin. Positive only for rewards of 0 and
+    1, which are tested without a guess; other origins rest on a sample or a median.
     """
 
-    origin: float
-    is_binary: bool
+    origin: float  # the smaller value of binary rewards; of others the median user's mean reward
+    is_binary: bool  # whether rewards have two values
     n_certain: int
 
 
@@ -548,16 +517,9 @@ def split_contexts(
 ) -> BoolArray:
     """Return the S₊ with the smallest bound: the m most probable contexts, m at most min(S, A).
 
-    Parameters
-    ----------
-    context_probabilities
-        Shape (n_contexts,); ν̂.
-    sticky_plays
-        Plays n of a usual user, if plays are over and users kept one action in every context; 0
-        while S₊ is being chosen, as contexts beyond it will be played uniformly.
+    ``sticky_plays`` are the plays n of a usual user, if plays are over and users kept one action in
+    every context; 0 while S₊ is being chosen, as contexts beyond it will be played uniformly.
 
-    Notes
-    -----
     By the proof of Theorem 5.1 the loss is O(sqrt(α L/T)) times
 
     K_m = Σ_{j≤m} sqrt(ν_[j]) + sqrt(A · Σ_{j>m} ν_[j] · (1 + n·ν_[m+1])).
@@ -601,12 +563,8 @@ def learn_paper(
 
     Parameters
     ----------
-    tallies
-        The interactions of lines 3–10.
-    design
-        How their actions were chosen (lines 5–9).
-    alpha
-        α, below 1/2.
+    tallies, design
+        The interactions of lines 3–10, and how their actions were chosen (lines 5–9).
     warmup
         The T₀ interactions of Algorithm 1, if they were collected apart. None reads the context
         probabilities off ``tallies``, as on a log.
@@ -726,20 +684,12 @@ COUNTED = 0.25
 class CellIntervals:
     """Intervals of mean rewards; all of shape (n_contexts, n_actions), NaN without visitors.
 
-    Attributes
-    ----------
-    low, high
-        Ends; infinite where there is no bound.
-    sampling_errors
-        Half-width of what chance alone explains, if nobody colluded.
-    is_assumed
-        Whether they rest on an assumption that the operator did not state; then they are shown,
-        and rule nothing out.
+    If they rest on an assumption that the operator did not state, they rule nothing out.
     """
 
-    low: FloatArray
+    low: FloatArray  # infinite where there is no bound
     high: FloatArray
-    sampling_errors: FloatArray
+    sampling_errors: FloatArray  # half-width of what chance alone explains, if nobody colluded
     is_assumed: bool = False
 
 
@@ -748,12 +698,8 @@ def guard_intervals(
 ) -> CellIntervals:
     """Return intervals of all cells; those of a context hold together with probability 9/10.
 
-    Parameters
-    ----------
-    design
-        How actions were chosen, and what is stated of rewards.
-    origin
-        Sums of squares are taken around it, so that they keep their digits; None measures it.
+    The design says how actions were chosen, and what is stated of rewards. Sums of squares are
+    taken around the origin, so that they keep their digits; None measures it.
 
     Notes
     -----

@@ -26,11 +26,6 @@ class EpochPlayer:
 
     Only explorers' plays are learned from, by the default method: their actions were drawn, and
     nobody can choose to be one. The tallies of all epochs add up.
-
-    Parameters
-    ----------
-    setting
-        Numbers of users, contexts and actions, the believed share of colluders, randomness.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -116,14 +111,7 @@ WARMUP_SHARE = 0.2
 class Explorer:
     """Plays by keyed assignment and learns with one method when asked to recommend.
 
-    Parameters
-    ----------
-    setting
-        Numbers of users, contexts and actions, the believed share of colluders, randomness.
-    method
-        What to learn with.
-    is_split
-        Whether the frequent contexts are chosen by ``split_contexts``.
+    ``is_split`` says whether the frequent contexts are chosen by ``split_contexts``.
     """
 
     def __init__(self, setting: Setting, method: Method, *, is_split: bool = False) -> None:
@@ -175,15 +163,6 @@ class LogLearner:
     The log is made by the pooled mean: with probability epsilon a play is uniform, else it is the
     action with the largest mean reward so far in its context, everybody's rewards counted. Means
     are brought up to date after each round of arrivals, as in systems that are trained daily.
-
-    Parameters
-    ----------
-    setting
-        Numbers of users, contexts and actions, the believed share of colluders, randomness.
-    method
-        What to learn with.
-    epsilon
-        Share of the plays that are uniform.
     """
 
     def __init__(self, setting: Setting, method: Method, epsilon: float = EPSILON) -> None:
@@ -203,8 +182,8 @@ class LogLearner:
         greedy = means.argmax(axis=1)[contexts]
         is_uniform = rng.random(len(users)) < self._epsilon
         actions = np.where(is_uniform, rng.integers(n_actions, size=len(users)), greedy)
-        epsilon = self._epsilon
-        propensities = epsilon / n_actions + (1.0 - epsilon) * (actions == greedy)
+        uniform = self._epsilon / n_actions
+        propensities = uniform + (1.0 - self._epsilon) * (actions == greedy)
         rewards = outcomes[np.arange(len(users)), actions]
         np.add.at(self._sums, (contexts, actions), rewards)
         np.add.at(self._counts, (contexts, actions), 1.0)

@@ -34,25 +34,10 @@ class PlannedEpochs(Baseline):
     context, each playing an action with probability n/sum of n. Its estimate is its reward sum over
     the *planned* n, so that an adversary cannot steer the denominators.
 
-    Parameters
-    ----------
-    constant
-        Scale of lambda: 8 by default (ours), ``ORIGINAL_CONSTANT`` for the one in the theorem.
-
-    Notes
-    -----
-    A context's horizon T is taken to be its even share of all interactions. Before a context ends
-    its first epoch the means of that epoch are recommended (ours: the originals minimise regret
-    and recommend nothing).
-
-    Attributes
-    ----------
-    gaps, planned
-        Shape (n_contexts, n_actions); gaps and planned plays of the running epoch.
-    estimates
-        Shape (n_contexts, n_actions); of the last complete epoch, NaN before.
-    epochs, remaining
-        Shape (n_contexts,); the running epoch, from 1, and the arrivals it still has.
+    The constant is 8 by default (ours), ``ORIGINAL_CONSTANT`` for the one in the theorem. A
+    context's horizon T is taken to be its even share of all interactions. Before a context ends its
+    first epoch the means of that epoch are recommended (ours: the originals minimise regret and
+    recommend nothing).
     """
 
     def __init__(self, setting: Setting, *, constant: float = DEFAULT_CONSTANT) -> None:
@@ -62,8 +47,10 @@ class PlannedEpochs(Baseline):
         shape = (setting.n_contexts, setting.n_actions)
         logarithm = log(8 * setting.n_actions * log2(self.horizon) / FAILURE_PROBABILITY)
         self.unit_plays = constant * logarithm
+        # Gaps and planned plays of the running epoch, and estimates of the last complete one.
         self.gaps, self.planned = np.ones(shape), np.full(shape, self.unit_plays)
         self.estimates = np.full(shape, np.nan)
+        # The running epoch of each context, from 1, and the arrivals it still has.
         self.epochs, self.remaining = np.ones((2, setting.n_contexts), dtype=np.int64)
         self._thresholds = np.empty(shape)
         self._sums, self._counts = np.zeros((2, *shape))
@@ -180,11 +167,6 @@ class LiuStyle(PlannedEpochs):
 
     Deviations: "-style", because this follows a description of their method without the
     communication between agents, not their full text; constants are those of BARBAR.
-
-    Attributes
-    ----------
-    is_active
-        Shape (n_contexts, n_actions).
     """
 
     def __init__(self, setting: Setting, *, constant: float = DEFAULT_CONSTANT) -> None:
@@ -220,11 +202,6 @@ class ActiveArmElimination(Baseline):
     Deviations: T is a context's even share of all interactions. The original recommends nothing;
     we recommend the best mean among the active actions of the first layer that has any, in that
     layer's own table.
-
-    Attributes
-    ----------
-    sums, counts, is_active
-        Shape (n_contexts, n_layers, n_actions).
     """
 
     def __init__(self, setting: Setting) -> None:

@@ -13,13 +13,7 @@ from unswayed.learners.interface import Setting, evenly_among_best
 
 
 class Baseline(ABC):
-    """A learner that plays arrivals in a compiled loop; see ``interface.Learner``.
-
-    Parameters
-    ----------
-    setting
-        Numbers of users, contexts and actions, the believed share of colluders, randomness.
-    """
+    """A learner that plays arrivals in a compiled loop; see ``interface.Learner``."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -145,13 +139,7 @@ def play_by_rule(
 
 
 class PooledMeans(Baseline):
-    """Means over all users of each context; recommends the best.
-
-    Attributes
-    ----------
-    sums, counts
-        Shape (n_contexts, n_actions); rewards received and plays made.
-    """
+    """Means over all users of each context; recommends the best."""
 
     rule = UNIFORM
 
@@ -224,11 +212,6 @@ class IndependentUCB(Baseline):
     O(S A / epsilon²) interactions of every user. Rewards in [0, 1].
 
     Deviations: none. Takes 16 bytes for each of the L·S·A cells.
-
-    Attributes
-    ----------
-    sums, counts
-        Shape (n_users * n_contexts, n_actions); row ``user * n_contexts + context``.
     """
 
     def __init__(self, setting: Setting) -> None:
