@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 from unswayed.errors import InputError
-from unswayed.learners.explaining import NO_WINDOW
-from unswayed.learners.from_log import LearnedLog, learn_log
+from unswayed.learners.from_log import NO_WINDOW, LearnedLog, learn_log
 from unswayed.learners.options import LearnOptions
 
 DAYS, USERS = 20, 200

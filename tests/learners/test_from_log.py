@@ -16,8 +16,7 @@ from unswayed import learn_log
 from unswayed.errors import InputError
 from unswayed.events import Columns, read_events
 from unswayed.learners.change_test import changes_between
-from unswayed.learners.explaining import NO_WINDOW
-from unswayed.learners.from_log import STEPS, LearnedLog
+from unswayed.learners.from_log import NO_WINDOW, STEPS, LearnedLog
 from unswayed.learners.options import LearnOptions
 from unswayed.learners.reward_range import RewardBound
 from unswayed.tallies import tally_events

@@ -11,15 +11,14 @@ from tests.learners.test_explaining import make_policy
 from tests.tallies import summaries
 from unswayed.events import Columns, Provenance
 from unswayed.learners.explaining import (
-    note_on_cap,
-    note_on_forgetting,
-    note_on_logs,
-    note_on_propensities,
     notes_on_bad_rows,
+    notes_on_log,
     notes_on_policy,
     notes_on_summary,
-    shown_time,
 )
+from unswayed.learners.options import LearnOptions
+from unswayed.tallies import tally
+from unswayed.tallies.log_data import Dropped, PreparedLog
 
 SOUND = replace(
     summaries.SOUND,
@@ -106,26 +105,27 @@ def test_rows_that_were_left_out_are_counted_by_reason() -> None:
 
 
 def test_what_was_weighed_capped_forgotten_and_added_up_is_noted() -> None:
-    assert note_on_propensities(0.01234, 0.05, "paper") == (
+    codes = np.zeros(1, np.int64)
+    log = PreparedLog(
+        tallies=tally(codes, codes, codes, np.ones(1), n_users=1, n_contexts=1, n_actions=1),
+        provenance=Provenance("log.csv", 9_000, Columns()),
+        clipped_share=0.01234,
+        dropped=Dropped(2000, 3000, 4000),
+        n_logs=3,
+    )
+    options = LearnOptions(
+        method="paper", min_propensity=0.05, max_interactions_per_user=1000, half_life="1.5h"
+    )
+    assert notes_on_log(log, options) == (
         "events are weighted by 1/propensity; 1.23% of the propensities are below 0.05 and count "
-        "as that."
-    )
-    assert "does not weight events" in note_on_propensities(0.01234, 0.05, "bounded")
-    assert note_on_cap(1000, 2000, 3000) == (
+        "as that.",
         "2,000 users had more than 1,000 interactions; a sample of as many was kept of each, and "
-        "3,000 events left out."
+        "3,000 events left out.",
+        "with a half-life of 1.5h 4,000 events were forgotten; older ones count less often.",
     )
-    assert note_on_forgetting(5400.0, 4000) == (
-        "with a half-life of 1.5h 4,000 events were forgotten; older ones count less often."
-    )
-    assert note_on_logs(3, "tallies") == "learned from 3 logs in tallies."
-
-
-def test_times_are_shown_in_the_largest_unit_that_fits() -> None:
-    lengths = (86400.0, 86399.0, 604800.0, 3600.0, 3599.0, 5400.0, 20.0)
-    assert [shown_time(length) for length in lengths] == [
-        *("1d", "24h", "7d", "1h", "3599", "1.5h", "20"),
-    ]
+    weighted, added = notes_on_log(log, LearnOptions(tallies="tallies"))
+    assert "does not weight events" in weighted
+    assert added == "learned from 3 logs in tallies."
 
 
 def test_notes_on_a_policy_are_whole_sentences() -> None:

@@ -129,7 +129,7 @@ ROWS = (["u", "v"], ["s", "s"], ["a", "b"], [1.0, 0.0])
         (lambda: RobustMCB(secret=b"short"), "needs 16"),
         (lambda: shop().observe("u", "home", "beer", 1.0), "row 0: action 'beer'"),
         (lambda: shop().observe("u", "home", "tea", float("nan")), "row 0: reward is nan"),
-        (lambda: shop().decide_many(["u", 1], ["home", "home"]), "all strings or all integers"),
+        (lambda: shop().decide_many(["u", 1], ["home", "home"]), "labels must be all of one type"),
         (lambda: RobustMCB().fit(Events.of(["u"], ["s"], ["a"], [1.0])), "at least two"),
         (lambda: RobustMCB().fit(Events.of([], [], [], [], action_labels=["a", "b"])), "no inter"),
         (lambda: RobustMCB(actions=["a", "c"]).fit(Events.of(*ROWS)), "'b', which is not among"),

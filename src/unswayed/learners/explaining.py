@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,11 @@ import numpy as np
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.events import Label, Provenance
 from unswayed.learners.methods import DEFAULT_METHOD
+from unswayed.learners.options import LearnOptions
 from unswayed.policy import Policy, best_known
 from unswayed.policy.documents import json_number
 from unswayed.tallies import UserTallies
+from unswayed.tallies.log_data import PreparedLog
 from unswayed.tallies.log_summary import LogSummary
 from unswayed.visible import counted
 
@@ -153,65 +154,45 @@ def notes_on_bad_rows(provenance: Provenance) -> tuple[str, ...]:
     return (f"rows left out: {sum(bad.values()):,} ({reasons}).",)
 
 
-def note_on_propensities(clipped_share: float, min_propensity: float, method: str) -> str:
-    """Return a note on what propensities are used for."""
-    use = (
-        "propensities are used to check how actions were explored; the default method does not "
-        "weight events by them"
-        if method == DEFAULT_METHOD
-        else "events are weighted by 1/propensity"
-    )
-    clipped = f"{clipped_share:.2%} of the propensities are below {min_propensity:g}"
-    return f"{use}; {clipped} and count as that." if clipped_share else f"{use}."
+def notes_on_log(log: PreparedLog, options: LearnOptions) -> tuple[str, ...]:
+    """Return notes on what was read, and on how the events of a log count."""
+    notes = list(notes_on_bad_rows(log.provenance)) if log.is_new else []
+    dropped, least, cap = log.dropped, options.min_propensity, options.max_interactions_per_user
+    if log.clipped_share is not None:
+        use = (
+            "propensities are used to check how actions were explored; the default method does not "
+            "weight events by them"
+            if options.method == DEFAULT_METHOD
+            else "events are weighted by 1/propensity"
+        )
+        clipped = f"{log.clipped_share:.2%} of the propensities are below {least:g}"
+        notes.append(f"{use}; {clipped} and count as that." if log.clipped_share else f"{use}.")
+    if cap is not None:
+        notes.append(
+            f"{counted(dropped.n_users_capped, 'user')} had more than {cap:,} interactions; a "
+            f"sample of as many was kept of each, and {counted(dropped.n_events_dropped, 'event')} "
+            "left out."
+        )
+    if log.n_logs is not None and options.tallies is not None:
+        notes.append(f"learned from {counted(log.n_logs, 'log')} in {options.tallies}.")
+    if options.half_life is not None:
+        notes.append(
+            f"with a half-life of {_shown_time(float(options.half_life))} "
+            f"{dropped.n_events_forgotten:,} events were forgotten; older ones count less often."
+        )
+    return tuple(notes)
 
 
-def note_on_cap(max_interactions: int, n_users_capped: int, n_events_dropped: int) -> str:
-    """Return a note on what a cap left out."""
-    return (
-        f"{counted(n_users_capped, 'user')} had more than {max_interactions:,} interactions; a "
-        f"sample of as many was kept of each, and {counted(n_events_dropped, 'event')} left out."
-    )
-
-
-NO_WINDOW = "all events are of the last half-life, so there is nothing to compare them with."
-"""A note instead of a test for change."""
-
-
-def note_on_known(n_fake: int, n_honest: int) -> str:
-    """Say how many reviewed accounts are in a log, and what that means."""
-    return (
-        f"Reviewed accounts in this log: {n_fake:,} fake, which do not count, and {n_honest:,} "
-        "honest, which are never flagged."
-    )
-
-
-def note_on_forgetting(half_life: float, n_forgotten: int) -> str:
-    """Return a note on what was forgotten.
-
-    >>> note_on_forgetting(604800.0, 4000)
-    'with a half-life of 7d 4,000 events were forgotten; older ones count less often.'
-    """
-    return (
-        f"with a half-life of {shown_time(half_life)} {n_forgotten:,} events were forgotten; older "
-        "ones count less often."
-    )
-
-
-def shown_time(length: float) -> str:
+def _shown_time(length: float) -> str:
     """Return a length of time as people write it.
 
-    >>> shown_time(604800.0), shown_time(5400.0), shown_time(20.0)
-    ('7d', '1.5h', '20')
+    >>> [_shown_time(length) for length in (604800.0, 86400.0, 86399.0, 5400.0, 3599.0, 20.0)]
+    ['7d', '1d', '24h', '1.5h', '3599', '20']
     """
     for unit, seconds in (("d", 86400.0), ("h", 3600.0)):
         if length >= seconds:
             return f"{length / seconds:.3g}{unit}"
     return f"{length:g}"
-
-
-def note_on_logs(n_logs: int, folder: str | Path) -> str:
-    """Return a note on the logs that were added up."""
-    return f"learned from {counted(n_logs, 'log')} in {folder}."
 
 
 def notes_on_summary(summary: LogSummary) -> tuple[str, ...]:

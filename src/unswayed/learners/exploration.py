@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
 from unswayed.events import Label, Labels, check_list
+from unswayed.events.labels import as_label_array
 from unswayed.learners.design import Design
 from unswayed.learners.paper import (
     estimate_context_probabilities,
@@ -25,8 +26,6 @@ from unswayed.tallies import Accumulator, Tallies
 
 #: Ours: size of the cache of actions a_{i,s}; about 100 bytes an entry.
 _MOST_KEPT = 100_000
-
-_SMALLEST, _LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 class GrowingLabels:
@@ -54,16 +53,11 @@ class GrowingLabels:
         """
         check_list(labels, "a column of labels")
         listed: list[Any] = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
-        kind = self._type
-        for row, label in enumerate(listed):
-            if kind is None and type(label) in (str, int):
-                kind = type(label)
-            if type(label) is not kind:
-                raise InputError(
-                    f"row {row}: label {label!r} does not fit: labels must be all strings or all "
-                    "integers."
-                )
-            check_storable(label, row)
+        as_label_array(listed)  # refuses several types, and what cannot be hashed or written
+        if listed and type(listed[0]) not in ((str, int) if self._type is None else (self._type,)):
+            raise InputError(
+                f"label {listed[0]!r} does not fit: labels must be all strings or all integers."
+            )
         return listed
 
     def known(self, label: object) -> int | None:
@@ -86,64 +80,6 @@ class GrowingLabels:
     def labels(self) -> Labels:
         """Return the labels as they are now."""
         return Labels.of(self._codes)
-
-
-def check_storable(label: Label, row: int) -> None:
-    """Reject a label that cannot be hashed or serialised."""
-    if isinstance(label, int):
-        if not _SMALLEST <= label <= _LARGEST:
-            raise InputError(
-                f"row {row}: label {str(label)[:40]} does not fit into 64 bits; write it as a "
-                "string."
-            )
-        return
-    if isinstance(label, str) and not label.isascii():
-        try:
-            label.encode()
-        except UnicodeEncodeError:
-            raise InputError(
-                f"row {row}: label {label!r} is not valid Unicode text; decode it properly first."
-            ) from None
-
-
-class GrowingArray:
-    """A one-dimensional array that doubles its room when it is full.
-
-    ``cells`` are its values and the unused room, as Python's numbers: quicker to read and write one
-    at a time than those of an array.
-    """
-
-    def __init__(self, dtype: npt.DTypeLike) -> None:
-        self._room = np.zeros(16, dtype)
-        self._size = 0
-        self.cells = self._room.data
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __getstate__(self) -> npt.NDArray[Any]:
-        return self.values
-
-    def __setstate__(self, values: npt.NDArray[Any]) -> None:
-        self.__init__(values.dtype)  # type: ignore[misc]  # a view cannot be pickled
-        self.append(values)
-
-    @property
-    def values(self) -> npt.NDArray[Any]:
-        """The appended values, as a writable view."""
-        return self._room[: self._size]
-
-    def append(self, values: npt.ArrayLike) -> None:
-        """Append values at the end."""
-        new = np.asarray(values, self._room.dtype)
-        end = self._size + len(new)
-        if end > len(self._room):
-            room = np.zeros(max(end, 2 * len(self._room)), self._room.dtype)
-            room[: self._size] = self.values
-            self._room = room
-            self.cells = room.data
-        self._room[self._size : end] = new
-        self._size = end
 
 
 class Exploration:
@@ -173,17 +109,16 @@ class Exploration:
         self.warmup_interactions = warmup_interactions
         self.alpha = alpha
         self._choose_frequent = split_contexts if is_split else frequent_contexts
-        self._users = GrowingArray(np.int64)
-        self._contexts = GrowingArray(np.int64)
-        self._plays = GrowingArray(np.int64)
-        self._is_sticky: GrowingArray | None = None
+        # Arrays that grow. What NumPy sees of them must be gone before the next label comes.
+        self._users, self._contexts, self._plays = array("q"), array("q"), array("q")
+        self._is_sticky: array[int] | None = None
         self._kept: dict[tuple[int, int], int] = {}
         self._key = (*assignment.key, assignment.epoch, n_actions)
         self._warmup = Accumulator(n_actions=n_actions)
         self._main = Accumulator(n_actions=n_actions)
         self.add_contexts(contexts)
         if not warmup_interactions:
-            self._fix_sticky(np.full(self.n_contexts, self.n_contexts <= n_actions))
+            self._is_sticky = array("b", [self.n_contexts <= n_actions] * self.n_contexts)
 
     @property
     def n_users(self) -> int:
@@ -202,19 +137,19 @@ class Exploration:
 
     def add_users(self, labels: Iterable[Label]) -> None:
         """Register new users; codes continue from the existing ones."""
-        self._users.append(self.assignment.digests("user", labels).view(np.int64))
-        self._plays.append(np.zeros(len(self._users) - len(self._plays)))
+        self._users.frombytes(self.assignment.digests("user", labels).tobytes())
+        self._plays.extend([0] * (len(self._users) - len(self._plays)))
 
     def add_contexts(self, labels: Iterable[Label]) -> None:
         """Register new contexts; after the warm-up new contexts are rare."""
-        self._contexts.append(self.assignment.digests("context", labels).view(np.int64))
+        self._contexts.frombytes(self.assignment.digests("context", labels).tobytes())
         if self._is_sticky is not None:
-            self._is_sticky.append(np.zeros(len(self._contexts) - len(self._is_sticky)))
+            self._is_sticky.extend([False] * (len(self._contexts) - len(self._is_sticky)))
 
     def decide(self, users: IntArray, contexts: IntArray) -> IntArray:
         """Return the actions to play, in the order of arrival; shape (n_arrivals,)."""
         self._check_codes(users, contexts)
-        plays = next_plays(self._plays.values, users)
+        plays = next_plays(np.asarray(self._plays), users)
         uniform = self._drawn(users, contexts, plays)
         if self.warmup_left:
             return uniform  # Algorithm 1, line 3
@@ -224,7 +159,7 @@ class Exploration:
 
     def decide_one(self, user: int, context: int) -> int | None:
         """``decide`` for one arrival, without arrays; None if a code is not registered."""
-        action, plays = self._kept.get((user, context)), self._plays.cells
+        action, plays = self._kept.get((user, context)), self._plays
         if action is not None:
             plays[user] += 1
             return action
@@ -232,12 +167,10 @@ class Exploration:
             return None
         if self._is_sticky is None and not self.warmup_left:
             self._sticky()
-        is_sticky = self._is_sticky is not None and self._is_sticky.cells[context]
+        is_sticky = self._is_sticky is not None and bool(self._is_sticky[context])
         plays[user] += 1
         play = 0 if is_sticky else plays[user]
-        action = _drawn_one(
-            *self._key, self._users.cells[user], self._contexts.cells[context], play
-        )
+        action = _drawn_one(*self._key, self._users[user], self._contexts[context], play)
         if is_sticky:
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
@@ -292,13 +225,13 @@ class Exploration:
         return {
             "warmup_interactions": self.warmup_interactions,
             "adversarial_fraction": self.alpha,
-            "sticky": None if self._is_sticky is None else self._is_sticky.values.tolist(),
+            "sticky": None if self._is_sticky is None else [*map(bool, self._is_sticky)],
         }
 
     @property
     def plays(self) -> IntArray:
         """How many actions were decided for each user; shape (n_users,)."""
-        return self._plays.values
+        return np.array(self._plays)
 
     def restore(
         self, sticky: list[bool] | None, plays: IntArray, phases: Mapping[str, Tallies]
@@ -308,10 +241,8 @@ class Exploration:
             raise ValueError("plays do not fit the users")
         if sticky is not None and len(sticky) != self.n_contexts:
             raise ValueError("frequent contexts do not fit the contexts")
-        self._is_sticky = None
-        if sticky is not None:
-            self._fix_sticky(np.array(sticky, np.bool_))
-        self._plays.values[:] = plays
+        self._is_sticky = None if sticky is None else array("b", sticky)
+        self._plays = array("q", plays.tolist())
         self._warmup = Accumulator.of(phases["warmup"])
         self._main = Accumulator.of(phases["main"])
 
@@ -343,22 +274,18 @@ class Exploration:
                 self._warmup.tallies(n_users=self.n_users, n_contexts=self.n_contexts),
                 alpha=self.alpha,
             )
-            self._fix_sticky(
-                self._choose_frequent(estimate.context_probabilities, n_actions=self.n_actions)
+            is_frequent = self._choose_frequent(
+                estimate.context_probabilities, n_actions=self.n_actions
             )
-        assert self._is_sticky is not None
-        return self._is_sticky.values
-
-    def _fix_sticky(self, is_sticky: BoolArray) -> None:
-        self._is_sticky = GrowingArray(np.bool_)
-        self._is_sticky.append(is_sticky)
+            self._is_sticky = array("b", is_frequent.tolist())
+        return np.array(self._is_sticky, np.bool_)
 
     def _drawn(
         self, users: IntArray, contexts: IntArray, plays: IntArray | None = None
     ) -> IntArray:
         return self.assignment.actions(
-            self._users.values[users],
-            self._contexts.values[contexts],
+            np.asarray(self._users)[users],
+            np.asarray(self._contexts)[contexts],
             n_actions=self.n_actions,
             plays=plays,
         )

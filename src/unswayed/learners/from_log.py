@@ -22,17 +22,7 @@ from unswayed.events.sources import Source
 from unswayed.learners.bounded import Reviewed
 from unswayed.learners.change_test import Changes, changes_between
 from unswayed.learners.design import design_of_log
-from unswayed.learners.explaining import (
-    NO_WINDOW,
-    note_on_cap,
-    note_on_forgetting,
-    note_on_known,
-    note_on_logs,
-    note_on_propensities,
-    notes_on_bad_rows,
-    notes_on_policy,
-    notes_on_summary,
-)
+from unswayed.learners.explaining import notes_on_log, notes_on_policy, notes_on_summary
 from unswayed.learners.features.honest import with_partition
 from unswayed.learners.features.shape import Shape, in_leaves_of, learn_shape, stored_shape
 from unswayed.learners.learning import learn_policy
@@ -49,6 +39,9 @@ from unswayed.tallies.store import Stored, add_log, load_tallies
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+NO_WINDOW = "all events are of the last half-life, so there is nothing to compare them with."
+"""A note instead of a test for change."""
 
 #: Called with the name of each step as it begins.
 Listener = Callable[[str], None]
@@ -279,14 +272,17 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
         reviewed=reviewed,
         times=log.times,
     )
-    policy, notes = learned.policy, _notes_on_log(log, options)
+    policy, notes = learned.policy, notes_on_log(log, options)
     if learned.unknown_fraction is not None:
         summary = _checked(log, options, learned.unknown_fraction.chosen)
         notes += (learned.unknown_fraction.statement(),)
     notes += notes_on_summary(summary) + notes_on_policy(policy, policy.source)
     notes += (learned.rewards.note(),)
     if reviewed is not None:
-        notes += (note_on_known(int(reviewed.is_fake.sum()), int(reviewed.is_honest.sum())),)
+        notes += (
+            f"Reviewed accounts in this log: {reviewed.is_fake.sum():,} fake, which do not count, "
+            f"and {reviewed.is_honest.sum():,} honest, which are never flagged.",
+        )
     if log.shape is not None:
         policy, note = with_partition(policy, log, options)
         notes += (note,)
@@ -314,39 +310,14 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
 
 def _checked(log: PreparedLog, options: LearnOptions, alpha: float) -> LogSummary:
     """Summarise a log; raise if nothing sound can be learned from it."""
-    summary = summarise(
-        log.tallies,
-        alpha=alpha,
-        min_propensity=options.min_propensity,
-    )
+    summary = summarise(log.tallies, alpha=alpha, min_propensity=options.min_propensity)
     check_learnable(summary, alpha=alpha, allow_unplayed=options.allow_unplayed)
     return summary
-
-
-def _notes_on_log(log: PreparedLog, options: LearnOptions) -> tuple[str, ...]:
-    """Return notes on what was read, and on how the events of a log count."""
-    notes = list(notes_on_bad_rows(log.provenance)) if log.is_new else []
-    if log.clipped_share is not None:
-        notes.append(
-            note_on_propensities(log.clipped_share, options.min_propensity, options.method)
-        )
-    if (cap := options.max_interactions_per_user) is not None:
-        notes.append(note_on_cap(cap, log.dropped.n_users_capped, log.dropped.n_events_dropped))
-    if log.n_logs is not None and options.tallies is not None:
-        notes.append(note_on_logs(log.n_logs, options.tallies))
-    if options.half_life is not None:
-        notes.append(note_on_forgetting(float(options.half_life), log.dropped.n_events_forgotten))
-    return tuple(notes)
 
 
 def _changes(log: PreparedLog, options: LearnOptions, alpha: float) -> Changes | None:
     """Test for changes between the windows; None without windows."""
     if log.windows is None:
         return None
-    before, after = log.windows
-    return changes_between(
-        before,
-        after,
-        alpha=alpha,
-        design=design_of_log(after, options.design),
-    )
+    design = design_of_log(log.windows[1], options.design)
+    return changes_between(*log.windows, alpha=alpha, design=design)
