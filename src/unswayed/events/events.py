@@ -17,6 +17,16 @@ from unswayed.events.labels import Label, Labels
 #: the copies in single precision that some estimators make.
 LARGEST_REWARD = 1e30
 
+#: Columns, and what they are called in a log.
+_COLUMNS = {
+    "users": "user",
+    "contexts": "context",
+    "actions": "action",
+    "rewards": "reward",
+    "propensities": "propensity",
+    "times": "time",
+}
+
 #: Codes of labels, of any integer width.
 Codes = npt.NDArray[np.integer[Any]]
 
@@ -58,19 +68,10 @@ class Events:
     times: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        columns: dict[str, npt.NDArray[Any]] = {
-            "context": self.contexts,
-            "action": self.actions,
-            "reward": self.rewards,
-        }
-        if self.propensities is not None:
-            columns["propensity"] = self.propensities
-        if self.times is not None:
-            columns["time"] = self.times
-        for name, column in columns.items():
+        for name, column in self._columns().items():
             if column.shape != self.users.shape:
                 raise InputError(
-                    f"column {name!r} has {len(column)} rows and column 'user' has "
+                    f"column {_COLUMNS[name]!r} has {len(column)} rows and column 'user' has "
                     f"{len(self.users)}; every column needs one value per row."
                 )
         for name, codes, labels in (
@@ -135,30 +136,20 @@ class Events:
 
     def rows(self, selected: BoolArray | IntArray) -> Events:
         """Return some of the events, by a mask or by their places, under the same codes."""
-        return replace(
-            self,
-            users=self.users[selected],
-            contexts=self.contexts[selected],
-            actions=self.actions[selected],
-            rewards=self.rewards[selected],
-            propensities=None if self.propensities is None else self.propensities[selected],
-            times=None if self.times is None else self.times[selected],
-        )
+        return replace(self, **{name: part[selected] for name, part in self._columns().items()})
+
+    def _columns(self) -> dict[str, Any]:
+        """Return the columns that there are, by their names."""
+        columns = {name: getattr(self, name) for name in _COLUMNS}
+        return {name: column for name, column in columns.items() if column is not None}
 
     def with_used_labels(self) -> Events:
         """Return the same events without labels that have none."""
-        users, user_labels = _used(self.users, self.user_labels)
-        contexts, context_labels = _used(self.contexts, self.context_labels)
-        actions, action_labels = _used(self.actions, self.action_labels)
-        return replace(
-            self,
-            users=users,
-            contexts=contexts,
-            actions=actions,
-            user_labels=user_labels,
-            context_labels=context_labels,
-            action_labels=action_labels,
-        )
+        used: dict[str, Any] = {}
+        for role in ("user", "context", "action"):
+            codes, labels = getattr(self, f"{role}s"), getattr(self, f"{role}_labels")
+            used[f"{role}s"], used[f"{role}_labels"] = _used(codes, labels)
+        return replace(self, **used)
 
     def __len__(self) -> int:
         return len(self.users)

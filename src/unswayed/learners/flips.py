@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.compiled import compiled
 from unswayed.estimators.spectral_filter import LARGEST_BUDGET
 from unswayed.estimators.trimming import sort_within_groups, trim_count
 from unswayed.learners.design import Design
@@ -294,107 +293,54 @@ def trimmed_flips(
     is_stored = values != 0.0
     ordered, starts = sort_within_groups(values[is_stored], groups[is_stored], n_cut.size)
     n_points = np.bincount(groups, minlength=n_cut.size) + n_zeros.ravel()
+
+    def windows(row: int, column: int, side: int) -> tuple[FloatArray, float]:
+        group = row * n_cut.shape[1] + column
+        stored = ordered[starts[group] : starts[group + 1]]
+        n_zero = n_points[group] - len(stored)
+        points = np.insert(stored, np.searchsorted(stored, 0.0), np.zeros(n_zero))
+        return _windows(points, int(n_cut[row, column]), side)
+
     counts = np.zeros((len(leaders), 5), np.int64)
-    _count_flips(
-        ordered,
-        starts,
-        n_points.reshape(n_cut.shape),
-        n_cut.astype(np.int64),
-        leaders.astype(np.int64),
-        is_known,
-        counts,
-    )
+    for row, leader in enumerate(leaders.tolist()):
+        has_points = n_points.reshape(n_cut.shape)[row]
+        falls, slack = windows(row, leader, -1)
+        # Replacing the whole group takes the leader out, whatever the rivals are.
+        fewest, best = has_points[leader], (0, NO_RIVAL, 0, 0)
+        for column in np.flatnonzero(has_points).tolist():
+            if column == leader:
+                continue
+            rises, more = windows(row, column, 1)
+            first, tolerance = int(not is_known[row, column]), slack + more
+            # A tie may go either way; without any rounding error it still is one.
+            at_most = -tolerance - np.finfo(np.float64).tiny
+            fewest = min(fewest, max(_cheapest_split(falls, rises, first, at_most)[0], 1))
+            total, fallen = _cheapest_split(falls, rises, first, tolerance)
+            if best[1] == NO_RIVAL or total < best[0]:
+                best = (total, column, fallen, total - fallen)
+        counts[row] = (fewest, *best)
     return TrimmedFlips(*(np.ascontiguousarray(column) for column in counts.T))
 
 
-@compiled
-def _count_flips(
-    ordered: FloatArray,
-    starts: IntArray,
-    n_points: IntArray,
-    n_cut: IntArray,
-    leaders: IntArray,
-    is_known: BoolArray,
-    counts: IntArray,
-) -> None:
-    """Fill the columns of ``counts`` with the fields of ``TrimmedFlips``, row by row."""
-    n_rows, n_columns = n_points.shape
-    for row in range(n_rows):
-        leader = leaders[row]
-        group = row * n_columns + leader
-        falls, slack = _windows(
-            ordered[starts[group] : starts[group + 1]],
-            n_points[row, leader],
-            n_cut[row, leader],
-            -1,
-        )
-        # Replacing the whole group takes the leader out, whatever the rivals are.
-        counts[row, 0] = n_points[row, leader]
-        counts[row, 2] = NO_RIVAL
-        for column in range(n_columns):
-            if column == leader or n_points[row, column] == 0:
-                continue
-            group = row * n_columns + column
-            rises, more = _windows(
-                ordered[starts[group] : starts[group + 1]],
-                n_points[row, column],
-                n_cut[row, column],
-                1,
-            )
-            first = 0 if is_known[row, column] else 1
-            tolerance = slack + more
-            # A tie may go either way; without any rounding error it still is one.
-            at_most = -tolerance - np.finfo(np.float64).tiny
-            lowest, _ = _cheapest_split(falls, rises, first, at_most)
-            counts[row, 0] = min(counts[row, 0], max(lowest, 1))
-            total, fallen = _cheapest_split(falls, rises, first, tolerance)
-            if counts[row, 2] == NO_RIVAL or total < counts[row, 1]:
-                counts[row, 1] = total
-                counts[row, 2] = column
-                counts[row, 3] = fallen
-                counts[row, 4] = total - fallen
-
-
-@compiled
-def _windows(stored: FloatArray, n: int, cut: int, side: int) -> tuple[FloatArray, float]:
+def _windows(points: FloatArray, cut: int, side: int) -> tuple[FloatArray, float]:
     """Return the trimmed mean after k = 0 … cut + 1 replacements towards a side, and its error.
 
-    ``stored`` holds the group's points that are not zero, ascending.
+    ``points`` are those of a group, ascending.
     """
-    sums = np.zeros(stored.size + 1)
-    size = 0.0
-    for j in range(stored.size):
-        sums[j + 1] = sums[j] + stored[j]
-        size += abs(stored[j])
-    n_negative = int(np.searchsorted(stored, 0.0))
-    n_zero = n - stored.size
-    n_kept = n - 2 * cut
-    means = np.empty(cut + 2)
-    for k in range(cut + 1):
-        low = _ranks_to_stored(cut + side * k, n_negative, n_zero)
-        high = _ranks_to_stored(n - cut + side * k, n_negative, n_zero)
-        means[k] = (sums[high] - sums[low]) / n_kept
-    means[cut + 1] = side * np.inf
-    return means, ROUNDING_FACTOR * n * np.finfo(np.float64).eps * size / n_kept
+    sums = np.concatenate([[0.0], np.cumsum(points)])
+    n, size = len(points), float(np.cumsum(np.abs(points))[-1])
+    low = cut + side * np.arange(cut + 1)
+    means = (sums[low + n - 2 * cut] - sums[low]) / (n - 2 * cut)
+    error = ROUNDING_FACTOR * n * np.finfo(np.float64).eps * size / (n - 2 * cut)
+    return np.append(means, side * np.inf), float(error)
 
 
-@compiled
-def _ranks_to_stored(rank: int, n_negative: int, n_zero: int) -> int:
-    """Return how many stored points are among the ``rank`` smallest of stored and zeros."""
-    return min(rank, n_negative) + max(0, rank - n_negative - n_zero)
-
-
-@compiled
 def _cheapest_split(
     falls: FloatArray, rises: FloatArray, first: int, tolerance: float
 ) -> tuple[int, int]:
     """Return the fewest replacements with rise > fall + tolerance, and those in the leader."""
-    best, fallen = falls.size + rises.size, 0
-    rise = rises.size - 1
-    for fall in range(falls.size):
-        # The lower the leader, the less the rival must rise.
-        while rise > first and rises[rise - 1] > falls[fall] + tolerance:
-            rise -= 1
-        if rises[rise] > falls[fall] + tolerance and fall + rise < best:
-            best, fallen = fall + rise, fall
-    return best, fallen
+    least = np.minimum.accumulate(rises[::-1])[::-1]  # more replacements rise at least as high
+    needed = np.maximum(np.searchsorted(least, falls + tolerance, side="right"), first)
+    totals = np.arange(len(falls)) + needed
+    fallen = int(totals.argmin())
+    return int(totals[fallen]), fallen

@@ -98,18 +98,12 @@ LARGEST_OFFSET = 3e7
 
 def check_precision(tallies: UserTallies) -> None:
     """Reject rewards whose spread is too small relative to their magnitude."""
-    found = [range_ for range_ in tallies.blocks.map_blocks(_range) if range_]
-    low, high = min(low for low, _ in found), max(high for _, high in found)
+    low, high = tallies.range_of_means()
     if high > low and max(abs(low), abs(high)) > LARGEST_OFFSET * (high - low):
         raise InputError(
             f"rewards lie between {low:.10g} and {high:.10g}, too close together for their size; "
             "subtract a constant from all of them."
         )
-
-
-def _range(tallies: Tallies) -> tuple[float, float] | None:
-    means = tallies.sums / tallies.counts
-    return (float(means.min()), float(means.max())) if len(means) else None
 
 
 def check_actions(n_actions: int) -> None:

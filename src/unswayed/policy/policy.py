@@ -184,17 +184,10 @@ class Policy:
         shape = (len(self.context_labels), len(self.action_labels))
         if not len(self.action_labels):
             raise InputError("a policy needs at least one action.")
-        for name in ("mean_rewards", "low", "high", "counts"):
-            if getattr(self, name).shape != shape:
-                raise InputError(f"{name} must have shape {shape}.")
-        for name, expected in (
-            ("flip_fraction", shape[:1]),
-            ("flip_fraction_upper", shape[:1]),
-            ("decisions", shape[:1]),
-            ("sampling_errors", shape),
-            ("is_excluded", shape),
-        ):
-            values = getattr(self, name)
+        tables = ("mean_rewards", "low", "high", "counts", "sampling_errors", "is_excluded")
+        rows = ("flip_fraction", "flip_fraction_upper", "decisions")
+        for name in (*tables, *rows):
+            values, expected = getattr(self, name), shape if name in tables else shape[:1]
             if values is not None and values.shape != expected:
                 raise InputError(f"{name} must have shape {expected}.")
         chosen = self._chosen

@@ -23,8 +23,6 @@ UNIFORM_LEVEL = 0.001
 #: Ours: users a cell needs before its normal approximation is trusted.
 _USERS_FOR_TEST = 30
 
-_TINY = float(np.finfo(np.float64).tiny)
-
 #: Ours: at least this share of the visits must lie in contexts where something can be learned.
 LEAST_SUPPORTED_SHARE = 0.5
 
@@ -81,19 +79,20 @@ def summarise(
     """
     alpha = check_adversarial_fraction(alpha)
     labels = (tallies.context_labels, tallies.action_labels)
-    found = tallies.blocks.map_blocks(_block_summary)
-    plays = np.concatenate([block.plays for block in found])
+    by_user, n_pairs, are_weighted = zip(*tallies.blocks.map_blocks(_block_summary), strict=True)
+    plays = np.concatenate(by_user)
     active = plays[plays > 0]
     visits = tallies.cell_sums("plays")
     by_context = visits.sum(axis=1)
     n_users = tallies.cell_users()
     is_rare = (n_users > least_users(alpha)).sum(axis=1) < 2
-    is_weighted = any(block.is_weighted for block in found)
+    is_weighted = any(are_weighted)
     is_unsupported = unsupported_cells(
         visits, n_users, least_probability=min_propensity if is_weighted else None
     )
     n_events = by_context.sum()
     p_value = uniformity_p_value(tallies)
+    lowest, highest = tallies.range_of_means()
     return LogSummary(
         n_events=int(n_events),
         n_users=len(active),
@@ -104,7 +103,7 @@ def summarise(
         median_interactions=float(np.median(active)) if len(active) else 0.0,
         most_interactions=int(active.max(initial=0)),
         interaction_ratio=float(active.max() / active.min()) if len(active) else math.nan,
-        repeated_share=1.0 - sum(block.n_pairs for block in found) / max(n_events, 1),
+        repeated_share=1.0 - sum(n_pairs) / max(n_events, 1),
         uniform_p_value=p_value,
         looks_uniform=p_value >= UNIFORM_LEVEL,
         n_rare_contexts=int(is_rare.sum()),
@@ -112,8 +111,8 @@ def summarise(
         rarest_contexts=_names(labels[0], by_context, is_rare),
         never_played=_cells(*labels, (visits == 0) & ~is_rare[:, None]),
         unsupported=_cells(*labels, is_unsupported),
-        lowest_reward_mean=min(block.lowest_mean for block in found),
-        highest_reward_mean=max(block.highest_mean for block in found),
+        lowest_reward_mean=lowest,
+        highest_reward_mean=highest,
         is_binary=tallies.are_binary(),
     )
 
@@ -225,26 +224,10 @@ def _pairs(tallies: Tallies) -> tuple[IntArray, IntArray]:
     return np.cumsum(is_new) - 1, contexts[is_new]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _BlockSummary:
-    """Summary of one block."""
-
-    plays: FloatArray
-    n_pairs: int
-    is_weighted: bool
-    lowest_mean: float
-    highest_mean: float
-
-
-def _block_summary(tallies: Tallies) -> _BlockSummary:
-    means = tallies.sums / np.maximum(tallies.counts, _TINY)
-    return _BlockSummary(
-        plays=row_sums(tallies.indptr, tallies.plays),
-        n_pairs=len(_pairs(tallies)[1]),
-        is_weighted=tallies.is_weighted,
-        lowest_mean=float(means.min(initial=np.inf)),
-        highest_mean=float(means.max(initial=-np.inf)),
-    )
+def _block_summary(tallies: Tallies) -> tuple[FloatArray, int, bool]:
+    """Return the plays of each user, the number of (user, context) pairs, and if weights count."""
+    plays = row_sums(tallies.indptr, tallies.plays)
+    return plays, len(_pairs(tallies)[1]), tallies.is_weighted
 
 
 def _cells(

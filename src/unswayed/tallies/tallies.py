@@ -167,6 +167,11 @@ class UserTallies:
         total: IntArray = self.blocks.add_blocks(_cell_users)
         return total.reshape(self.n_contexts, self.n_actions)
 
+    def range_of_means(self) -> tuple[float, float]:
+        """Return the smallest and the largest mean reward of a user in a cell."""
+        lows, highs = zip(*self.blocks.map_blocks(_range_of_means), strict=True)
+        return min(lows), max(highs)
+
     def are_binary(self) -> bool:
         """Return whether every reward is 0 or 1, so that means are rates."""
         return all(self.blocks.map_blocks(_are_binary))
@@ -342,6 +347,11 @@ def _cell_sums(tallies: Tallies, name: str) -> FloatArray:
 
 def _cell_users(tallies: Tallies) -> IntArray:
     return cell_entries(tallies.cells, tallies.n_cells)
+
+
+def _range_of_means(tallies: Tallies) -> tuple[float, float]:
+    means = tallies.sums / tallies.counts
+    return float(means.min(initial=np.inf)), float(means.max(initial=-np.inf))
 
 
 def _are_binary(tallies: Tallies) -> bool:
