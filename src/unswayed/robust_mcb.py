@@ -12,30 +12,16 @@ from typing import TYPE_CHECKING, Any
 from unswayed.defaults import DEFAULT_METHOD, MAX_LEAVES
 from unswayed.errors import InputError
 from unswayed.evaluation import evaluate_policy
-from unswayed.events import (
-    Columns,
-    Events,
-    Label,
-    Labels,
-    read_events,
-)
+from unswayed.events import Columns, Events, Label, Labels, read_events
 from unswayed.events.sources import Source
 from unswayed.learners.design import Design, DesignName, design_of_log
 from unswayed.learners.features.shape import in_leaves_of, learn_shape
 from unswayed.learners.learning import check_actions, learn_policy
 from unswayed.learners.methods import known_method
-from unswayed.learners.online import (
-    OnlineLearner,
-    damaged_learner,
-    read_learner,
-    write_learner,
-)
+from unswayed.learners.online import OnlineLearner, damaged_learner, read_learner, write_learner
 from unswayed.learners.options import LearnOptions
 from unswayed.learners.reward_range import RewardRange, reward_bound
-from unswayed.learners.unknown_fraction import (
-    Auto,
-    check_fraction_or_auto,
-)
+from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
 from unswayed.names import known_keywords
 from unswayed.policy import Policy
 from unswayed.policy.partition import Partition

@@ -47,12 +47,7 @@ class Recording:
     evidence: dict[str, Any] = field(default_factory=dict)
 
     def __call__(
-        self,
-        tallies: UserTallies,
-        design: Design,
-        *,
-        alpha: float,
-        warmup: Tallies | None = None,
+        self, tallies: UserTallies, design: Design, *, alpha: float, warmup: Tallies | None = None
     ) -> Estimates:
         """Return pooled means, and keep what was given."""
         self.given.append(Given(tallies, design, alpha, warmup))

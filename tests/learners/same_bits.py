@@ -25,12 +25,7 @@ def assert_same_learning(client: Any, source: Path | str, **options: Any) -> Lea
     """Learn here and there, and return what was learned there."""
     here = learn_log(str(source), alpha=0.1, method="paper", **options)
     there = learn_on_cluster(
-        str(source),
-        alpha=0.1,
-        method="paper",
-        client=client,
-        with_users=True,
-        **options,
+        str(source), alpha=0.1, method="paper", client=client, with_users=True, **options
     )
     assert_same_bits(here, there)
     assert here.provenance == there.provenance

@@ -75,11 +75,7 @@ def test_only_the_default_method_takes_reviews(tmp_path: Path) -> None:
 def test_reviewed_accounts_settle_the_value_of_a_policy(tmp_path: Path, seed: int) -> None:
     """Showing everybody what a tenth loves loses without them, and wins if they are honest."""
     loved = pa.table(
-        {
-            "context": [f"c{c}" for c in range(6)],
-            "action": ["item 3"] * 6,
-            "probability": [1.0] * 6,
-        }
+        {"context": [f"c{c}" for c in range(6)], "action": ["item 3"] * 6, "probability": [1.0] * 6}
     )
     without, with_them = (
         evaluate_policy(_log(seed), loved, alpha=0.1, known=known).honest.uplift.estimate

@@ -1,4 +1,4 @@
-"""What is in the file of a learner, and how a file without one is refused."""
+"""The file of a learner: what is in it, how one goes on from it, and what is refused."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from tests.learners.recording import RECORDED
 from tests.refusals import refusal
-from unswayed import Policy, RobustMCB
+from unswayed import InputError, Policy, RobustMCB
 
 pytestmark = pytest.mark.usefixtures("recorded")
 
 SECRET = bytes(range(16))
+CONTEXTS = ["home", "search", "cart"]
 
 
 def shop(**options: Any) -> RobustMCB:
@@ -122,3 +124,48 @@ def test_a_file_without_a_learner_is_refused_by_name(path: Path, tmp_path: Path)
     )
     broken.write_bytes(b"no zip")
     assert refusal(RobustMCB.load, broken) == damaged.format("File is not a zip file")
+    for change in ({"secret": "xyz"}, {"parameters": {"colour": "red"}}, {"contexts": ["home"]}):
+        assert said(**change)
+    for name, content in files.items():
+        with zipfile.ZipFile(broken, "w") as archive:
+            for other, whole in files.items():
+                archive.writestr(other, content[: len(content) // 2] if other == name else whole)
+        assert refusal(RobustMCB.load, broken)
+
+
+def play(learner: RobustMCB, rng: np.random.Generator, n_plays: int) -> list[Any]:
+    """Let users play, some of them new, and return the actions."""
+    users = [f"u{user}" for user in rng.integers(80, size=n_plays)]
+    contexts = rng.choice(CONTEXTS, size=n_plays).tolist()
+    actions = learner.decide_many(users, contexts)
+    rewards = [float(rng.random() < (0.7 if action == "milk" else 0.3)) for action in actions]
+    learner.observe_many(users, contexts, actions, rewards)
+    return actions
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"warmup_interactions": 200}, {"warmup_interactions": 5000}],
+    ids=["no warm-up", "after the warm-up", "during the warm-up"],
+)
+def test_a_loaded_learner_goes_on_where_the_saved_one_stopped(
+    options: dict[str, Any], tmp_path: Path, rng: np.random.Generator
+) -> None:
+    """The same decisions and the same policy to the last bit."""
+    path = tmp_path / "learner.zip"
+    learner = shop(method="bounded", contexts=CONTEXTS[:2], **options)
+    play(learner, rng, 600)
+    learner.add_action("soup")
+    play(learner, rng, 300)
+    learner.policy()
+    learner.save(path)
+    loaded = RobustMCB.load(path)
+    assert repr(loaded) == repr(learner)
+    assert loaded.get_params() == learner.get_params()
+    assert loaded.predict(CONTEXTS) == learner.predict(CONTEXTS)
+    with pytest.raises(InputError, match="call policy\\(\\) to learn again"):
+        _ = loaded.user_weights_
+    seeds = [np.random.default_rng(7) for _ in range(2)]
+    assert play(loaded, seeds[0], 300) == play(learner, seeds[1], 300)
+    one, other = (each.policy().to_json() | {"created": ""} for each in (loaded, learner))
+    assert one == other

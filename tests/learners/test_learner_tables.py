@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from unswayed import Columns, InputError, RobustMCB, learn_log, read_events
+from unswayed import Columns, InputError, RobustMCB, read_events
 
 MEANS = {"home": {"tea": 0.3, "milk": 0.7}, "search": {"tea": 0.8, "milk": 0.4}}
 SECRET = bytes(range(16))
@@ -143,23 +143,3 @@ def test_plays_since_the_last_policy_count_although_the_actions_changed(
     played(learner, rng, {"tea": 0.2, "milk": 0.5})
     learner.add_action("soup")
     assert learner.policy().counts.sum() == 2 * before.counts.sum()
-
-
-def test_unusable_rows_of_a_table_are_dropped_on_request(rng: np.random.Generator) -> None:
-    """The error names what to do, and that works."""
-    columns = table(rng)
-    columns["reward"][3] = np.nan
-    with pytest.raises(InputError, match='use `on_bad_rows="drop"`'):
-        RobustMCB(0.2).fit(pa.table(columns))
-    learner = RobustMCB(0.2).fit(pa.table(columns), on_bad_rows="drop")
-    assert learner.policy_.counts.sum() == len(columns["reward"]) - 1
-
-
-def test_logs_are_learned_from_with_one_import() -> None:
-    """What the first page of the documentation imports."""
-    import unswayed
-
-    for name in ("read_events", "learn_log", "Policy", "LearnOptions", "Columns"):
-        assert hasattr(unswayed, name)
-        assert name in dir(unswayed)
-    assert unswayed.learn_log is learn_log

@@ -39,10 +39,7 @@ def learn(tallies: Tallies = DAY, design: Design = DESIGN, **options: Any) -> An
 
 
 def test_the_policy_says_what_it_was_learned_from(recorded: Recording) -> None:
-    recorded.evidence = {
-        "removed": 0.25,
-        "lies": [{"cells": [1], "raises": True, "accounts": 1.0}],
-    }
+    recorded.evidence = {"removed": 0.25, "lies": [{"cells": [1], "raises": True, "accounts": 1.0}]}
     learned = learn()
     policy = learned.policy
     np.testing.assert_allclose(policy.mean_rewards, [[0.2, 0.7], [0.5, 0.0]])

@@ -40,10 +40,7 @@ def test_the_cluster_gives_the_same_bits_as_one_machine(
 
 @pytest.mark.parametrize("rewards_are", ["noisy", "binary", "tastes"])
 def test_coalitions_found_in_a_sample_are_taken_out_where_the_blocks_are(
-    client: Any,
-    rewards_are: str,
-    write_log: Callable[[str], Path],
-    monkeypatch: pytest.MonkeyPatch,
+    client: Any, rewards_are: str, write_log: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Searches see a part of the users; members are found among all, on the workers."""
     monkeypatch.setattr(bounded, "SEARCH_ENTRIES", 15_000)
@@ -118,12 +115,7 @@ def test_a_worker_that_is_killed_changes_nothing(
 
     here = learn_log(str(folder), alpha=0.1, method=method)
     there = learn_on_cluster(
-        str(folder),
-        alpha=0.1,
-        method=method,
-        client=client,
-        with_users=True,
-        on_step=kill_one,
+        str(folder), alpha=0.1, method=method, client=client, with_users=True, on_step=kill_one
     )
     assert_same_bits(here, there)
     assert killed

@@ -163,7 +163,7 @@ def test_a_log_is_read_as_its_options_say(name: str, recorded: Recording) -> Non
         assert len(learner.user_labels_) == 50
     assert "no column 'user'" in refusal(getattr(shop(), name), table, on_bad_rows="drop")
     message = refusal(getattr(shop(), name), table, columns=Columns(user="account"))
-    assert "on_bad_rows" in message
+    assert 'use `on_bad_rows="drop"`' in message
 
 
 def test_a_log_of_users_who_change_their_action_is_uniform(recorded: Recording) -> None:

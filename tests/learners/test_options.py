@@ -92,12 +92,7 @@ def test_options_given_as_text_are_parsed() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        {"reward_range": "5,1"},
-        {"half_life": "soon"},
-        {"on_bad_rows": "keep"},
-    ],
+    "wrong", [{"reward_range": "5,1"}, {"half_life": "soon"}, {"on_bad_rows": "keep"}]
 )
 def test_a_wrong_value_is_refused_under_its_name(wrong: dict[str, Any]) -> None:
     (name,) = wrong
@@ -119,11 +114,7 @@ def test_by_default_a_tenth_may_collude_and_nothing_is_left_out() -> None:
 LOCAL_ONLY: list[tuple[dict[str, Any], str, str]] = [
     ({"query": "SELECT 1"}, "`query` is for `learn_log`.", "--query is for --engine local."),
     ({"tallies": "sums"}, "`tallies` is for `learn_log`.", "--tallies is for --engine local."),
-    (
-        {"half_life": "7d"},
-        "`half_life` is for `learn_log`.",
-        "--half-life is for --engine local.",
-    ),
+    ({"half_life": "7d"}, "`half_life` is for `learn_log`.", "--half-life is for --engine local."),
 ]
 
 

@@ -9,29 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.policy.test_policy import make_policy
 from unswayed.errors import InputError
-from unswayed.events import Labels
 from unswayed.policy import Policy
 from unswayed.reports.policies import predicted_table
 
 
 def sound() -> dict[str, Any]:
     """Return a policy as it is written."""
-    table = np.array([[0.25, 0.5], [0.75, np.nan]])
-    policy = Policy(
-        context_labels=Labels.of(["home", "search"]),
-        action_labels=Labels.of(["tea", "milk"]),
-        mean_rewards=table,
-        low=table - 0.125,
-        high=table + 0.125,
-        counts=np.array([[3, 4], [5, 0]]),
-        context_probabilities=np.array([0.5, 0.5]),
-        alpha=0.1,
-        method="paper",
+    value: dict[str, Any] = make_policy(
+        ["home", "search"],
+        ["tea", "milk"],
+        np.array([[0.25, 0.5], [0.75, np.nan]]),
         flip_fraction=np.array([0.1, 0.2]),
         source={"read": {"columns": {"context": ["context"]}}},
-    )
-    value: dict[str, Any] = policy.to_json()
+    ).to_json()
     return value
 
 

@@ -19,13 +19,7 @@ LAND = Feature("land", levels=("DE", "FR"))
 
 def tree() -> Partition:
     """Germans by age, and everybody else who was seen."""
-    nodes = (
-        Split(1, ((2,), (1, 3)), (1, 2)),
-        Split(0, ((0, 2), (3, 4)), (3, 4)),
-        None,
-        None,
-        None,
-    )
+    nodes = (Split(1, ((2,), (1, 3)), (1, 2)), Split(0, ((0, 2), (3, 4)), (3, 4)), None, None, None)
     return Partition((AGE, LAND), nodes)
 
 

@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 
 from unswayed.errors import InputError
 from unswayed.events import Labels
-from unswayed.policy import (
-    Decider,
-    EpochPlan,
-    Mode,
-    Rule,
-)
+from unswayed.policy import Decider, EpochPlan, Mode, Rule
 
 SECRET = bytes(range(16))
 ACTIONS = ["tea", "soup", "cake"]

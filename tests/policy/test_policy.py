@@ -13,9 +13,7 @@ from unswayed.events import Labels
 from unswayed.policy import Policy
 
 
-def make_policy(
-    contexts: list[Any], actions: list[Any], means: np.ndarray, **options: Any
-) -> Policy:
+def make_policy(contexts: list[Any], actions: list[Any], means: Any, **options: Any) -> Policy:
     means = np.asarray(means, dtype=float)
     return Policy(
         context_labels=Labels.of(contexts),
@@ -98,16 +96,11 @@ def test_a_policy_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_intervals_without_a_bound_say_so_and_survive_json() -> None:
     means = np.array([[0.2, 0.6], [np.nan, 0.4]])
-    policy = Policy(
-        context_labels=SHOP.context_labels,
-        action_labels=SHOP.action_labels,
+    policy = replace(
+        SHOP,
         mean_rewards=means,
         low=np.array([[-np.inf, 0.5], [np.nan, 0.1]]),
         high=np.array([[np.inf, 0.9], [np.nan, np.inf]]),
-        counts=np.ones((2, 2), np.int64),
-        context_probabilities=np.full(2, 0.5),
-        alpha=0.1,
-        method="paper",
         sampling_errors=np.array([[0.1, 0.1], [np.nan, 0.1]]),
     )
     cells = policy.to_json()["mean_rewards"]

@@ -7,15 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
+from tests.policy.test_policy import make_policy
 from tests.refusals import refusal
-from unswayed.events import Labels
 from unswayed.policy import Assignment, EpochPlan, Policy
 
 PLAN = EpochPlan.start("spring", ["lunch"], ["tea", "soup"], explorer_share=0.5)
-LABELS = Labels.of(["lunch"]), Labels.of(["tea", "soup"])
 AGAIN = "learn it again or use the program that wrote it."
 
 
@@ -41,14 +39,8 @@ def ruled(**options: Any) -> Callable[[], EpochPlan]:
                 ({"rules": ()}, "there are 0 rules for 1 contexts; give one for each."),
             )
         ),
-        (
-            ruled(action="gin"),
-            "context 'lunch': 'gin' is not an action of the plan.",
-        ),
-        (
-            ruled(baseline="gin"),
-            "context 'lunch': 'gin' is not an action of the plan.",
-        ),
+        (ruled(action="gin"), "context 'lunch': 'gin' is not an action of the plan."),
+        (ruled(baseline="gin"), "context 'lunch': 'gin' is not an action of the plan."),
         (
             ruled(surviving=("soup",)),
             "context 'lunch': the surviving actions must be different, and the policy's action "
@@ -79,10 +71,7 @@ def ruled(**options: Any) -> Callable[[], EpochPlan]:
             lambda: replace(PLAN, control_share=0.5),
             "context 'lunch': users are held back, so the rule needs a baseline.",
         ),
-        (
-            lambda: EpochPlan.start("spring", [], []),
-            "a plan needs at least one action.",
-        ),
+        (lambda: EpochPlan.start("spring", [], []), "a plan needs at least one action."),
         (
             lambda: EpochPlan.from_json({**PLAN.to_json(), "format": "x"}),
             "this is not a plan: its 'format' is not 'unswayed-epoch-plan'.",
@@ -113,8 +102,7 @@ def test_a_plan_without_one_of_its_fields_names_it(missing: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "missing",
-    [name for name in PLAN.to_json()["unknown"] if name != "baseline"],
+    "missing", [name for name in PLAN.to_json()["unknown"] if name != "baseline"]
 )
 def test_a_rule_without_one_of_its_fields_names_it(missing: str) -> None:
     rule = {name: item for name, item in PLAN.to_json()["unknown"].items() if name != missing}
@@ -201,16 +189,5 @@ def test_a_policy_whose_counts_count_nothing_is_refused(count: float | None) -> 
 
 def written() -> dict[str, Any]:
     """Return a policy for lunch as it is written."""
-    table = np.array([[0.25, 0.5]])
-    value: dict[str, Any] = Policy(
-        context_labels=LABELS[0],
-        action_labels=LABELS[1],
-        mean_rewards=table,
-        low=table - 0.125,
-        high=table + 0.125,
-        counts=np.array([[3, 4]]),
-        context_probabilities=np.ones(1),
-        alpha=0.1,
-        method="paper",
-    ).to_json()
+    value: dict[str, Any] = make_policy(["lunch"], ["tea", "soup"], [[0.25, 0.5]]).to_json()
     return value

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.policy.test_policy import make_policy
 from unswayed.errors import InputError, Note
 from unswayed.events import Labels
 from unswayed.policy import Policy
@@ -18,18 +19,8 @@ MEANS = np.array([[0.25, 0.5], [0.75, 0.5]])
 
 
 def a_policy(**options: Any) -> Policy:
-    made: dict[str, Any] = {
-        "context_labels": Labels.of(["home", "search"]),
-        "action_labels": Labels.of(["tea", "milk"]),
-        "mean_rewards": MEANS,
-        "low": MEANS - 0.125,
-        "high": MEANS + 0.25,
-        "counts": np.array([[3, 4], [5, 6]]),
-        "context_probabilities": np.array([0.75, 0.25]),
-        "alpha": 0.1,
-        "method": "paper",
-    }
-    return Policy(**(made | options))
+    made = make_policy(["home", "search"], ["tea", "milk"], MEANS)
+    return replace(made, **({"low": MEANS - 0.125, "high": MEANS + 0.25} | options))
 
 
 @pytest.mark.parametrize(("key", "whose"), [("personal", "single users"), ("groups", "groups")])

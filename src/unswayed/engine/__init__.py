@@ -3,11 +3,4 @@
 from unswayed.engine.blocked import Blocked, BlockedRows, cut_codes
 from unswayed.engine.workers import HERE, DaskWorkers, Workers
 
-__all__ = [
-    "HERE",
-    "Blocked",
-    "BlockedRows",
-    "DaskWorkers",
-    "Workers",
-    "cut_codes",
-]
+__all__ = ["HERE", "Blocked", "BlockedRows", "DaskWorkers", "Workers", "cut_codes"]

@@ -100,10 +100,7 @@ class Blocked(Generic[Block]):
         return np.concatenate(self.map_blocks(function, *broadcast, rows=rows))
 
     def add_blocks(
-        self,
-        function: Callable[..., Any],
-        *broadcast: Any,
-        rows: npt.NDArray[Any] | None = None,
+        self, function: Callable[..., Any], *broadcast: Any, rows: npt.NDArray[Any] | None = None
     ) -> Any:
         """Return the sum, in block order, of the arrays that ``map_blocks`` would return.
 

@@ -14,13 +14,7 @@ from unswayed import memory
 from unswayed.arrays import FloatArray
 from unswayed.errors import InputError, option
 from unswayed.events.attributes import AttributeColumn, AttributeReader, attribute_sql
-from unswayed.events.column_sql import (
-    context_sql,
-    label_sql,
-    number_sql,
-    robust_edges,
-    seconds_sql,
-)
+from unswayed.events.column_sql import context_sql, label_sql, number_sql, robust_edges, seconds_sql
 from unswayed.events.columns import Columns, check_bad_rows
 from unswayed.events.events import LARGEST_REWARD, Events
 from unswayed.events.hashing import labels_of_column, ordered_users

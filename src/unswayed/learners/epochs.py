@@ -116,12 +116,7 @@ ALARM_WEIGHT = 0.01
 
 
 def next_plan(
-    plan: EpochPlan,
-    policy: Policy,
-    *,
-    schedule: Schedule,
-    n_users: int,
-    is_alarmed: bool = False,
+    plan: EpochPlan, policy: Policy, *, schedule: Schedule, n_users: int, is_alarmed: bool = False
 ) -> EpochPlan:
     """Return the plan of the epoch after ``plan``.
 

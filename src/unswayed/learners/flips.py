@@ -16,11 +16,7 @@ from unswayed.estimators.spectral_filter import LARGEST_BUDGET
 from unswayed.estimators.trimming import sort_within_groups, trim_count
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.paper import (
-    FAILURE_PROBABILITY,
-    measure_units,
-    measured_from,
-)
+from unswayed.learners.paper import FAILURE_PROBABILITY, measure_units, measured_from
 from unswayed.tallies import Tallies, UserTallies, entry_users
 
 UNDECIDED = -1
@@ -151,12 +147,7 @@ def certify_paper(
     n_cut = np.minimum(n_bad, np.maximum((n_points - 1) // 2, 0))
     leaders = decisions(estimates)[chosen]
     flips = trimmed_flips(
-        values,
-        groups,
-        n_zeros=n_zeros,
-        n_cut=n_cut,
-        leaders=leaders,
-        is_known=is_known[chosen],
+        values, groups, n_zeros=n_zeros, n_cut=n_cut, leaders=leaders, is_known=is_known[chosen]
     )
     # If all who were seen at the chosen action stay away, nothing is known of it any more.
     visitors = stored[rows, leaders]

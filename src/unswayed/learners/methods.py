@@ -21,12 +21,7 @@ class Method(Protocol):
     """Turns tallies into estimates of the good users' mean rewards."""
 
     def __call__(
-        self,
-        tallies: UserTallies,
-        design: Design,
-        *,
-        alpha: float,
-        warmup: Tallies | None = None,
+        self, tallies: UserTallies, design: Design, *, alpha: float, warmup: Tallies | None = None
     ) -> Estimates:
         """Learn from the tallies; see ``learn_paper`` for the parameters."""
         ...

@@ -95,12 +95,7 @@ class Assignment:
         return low, high
 
     def actions(
-        self,
-        users: Digests,
-        contexts: Digests,
-        *,
-        n_actions: int,
-        plays: IntArray | None = None,
+        self, users: Digests, contexts: Digests, *, n_actions: int, plays: IntArray | None = None
     ) -> IntArray:
         """Return the action of each (user, context), uniform over ``n_actions``; shape (n,).
 

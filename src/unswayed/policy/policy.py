@@ -643,10 +643,7 @@ def is_table(value: object) -> bool:
 
 
 def read_codes(
-    policy: Policy,
-    source: Any,
-    *,
-    columns: Sequence[str] | None = None,
+    policy: Policy, source: Any, *, columns: Sequence[str] | None = None
 ) -> tuple[pa.Table, IntArray]:
     """Return the rows of a file or table, and the codes of their contexts; −1 if unknown.
 

@@ -250,10 +250,7 @@ SUPPORT_LEVEL = 0.001
 
 
 def unsupported_cells(
-    visits: FloatArray,
-    n_users: IntArray,
-    *,
-    least_probability: float | None = None,
+    visits: FloatArray, n_users: IntArray, *, least_probability: float | None = None
 ) -> BoolArray:
     """Return which cells are empty although every action of their context had a fair chance.
 

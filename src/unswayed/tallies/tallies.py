@@ -122,11 +122,7 @@ class UserTallies:
     action_labels: Labels
 
     def __init__(
-        self,
-        blocks: Blocked[Tallies],
-        n_contexts: int,
-        n_actions: int,
-        *labels: Labels,
+        self, blocks: Blocked[Tallies], n_contexts: int, n_actions: int, *labels: Labels
     ) -> None:
         """Make tallies of blocks; ``labels`` are those of users, contexts and actions."""
         self._blocks, self.n_contexts, self.n_actions = blocks, n_contexts, n_actions

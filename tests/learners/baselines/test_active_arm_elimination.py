@@ -3,11 +3,7 @@ from math import log, log2, sqrt
 
 import numpy as np
 
-from tests.learners.baselines.scenes import (
-    bernoulli_arrivals,
-    chosen_among_ties,
-    small_setting,
-)
+from tests.learners.baselines.scenes import bernoulli_arrivals, chosen_among_ties, small_setting
 from unswayed.learners.baselines import ActiveArmElimination
 
 Streams = Callable[..., np.random.Generator]

@@ -122,9 +122,7 @@ def constant_arrivals(outcome: list[float], n: int) -> Arrivals:
     return Arrivals(zeros, zeros, np.tile(outcome, (n, 1)))
 
 
-def test_an_action_called_bad_comes_back_when_it_looks_good_again(
-    rng: np.random.Generator,
-) -> None:
+def test_an_action_called_bad_comes_back_when_it_looks_good_again(rng: np.random.Generator) -> None:
     setting = small_setting(rng, n_contexts=1, n_actions=2, interactions_per_user=10_000)
     learner = LiuStyle(setting, constant=64.0)
     # Lambda is about 508: the estimate of action 0 falls below 1/2, the threshold of epoch 1, with

@@ -8,11 +8,7 @@ import pytest
 
 from tests.learners.baselines.scenes import Arrivals, bernoulli_arrivals, small_setting
 from unswayed.errors import InputError
-from unswayed.learners.baselines import (
-    BASELINES,
-    Barbar,
-    LiuStyle,
-)
+from unswayed.learners.baselines import BASELINES, Barbar, LiuStyle
 from unswayed.learners.interface import LearnerSpec
 
 Streams = Callable[..., np.random.Generator]
@@ -161,12 +157,7 @@ def test_one_action_and_one_arrival_are_enough(spec: LearnerSpec, rng: np.random
     ],
 )
 def test_arrivals_that_do_not_fit_the_setting_are_refused(
-    spec: LearnerSpec,
-    user: int,
-    context: int,
-    width: int,
-    message: str,
-    rng: np.random.Generator,
+    spec: LearnerSpec, user: int, context: int, width: int, message: str, rng: np.random.Generator
 ) -> None:
     learner = spec.make(small_setting(rng))
     with pytest.raises(InputError, match=message):

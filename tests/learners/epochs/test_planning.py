@@ -114,9 +114,7 @@ def test_a_lost_alarm_holds_only_decisions_that_would_change_and_doubts_them_mos
     """In epoch 1; lunch would change, dinner stays, and brunch was not in the plan."""
     contexts, clear = ("lunch", "dinner", "brunch"), [0.75, 0.125, 0.125]
     before = planned(
-        the_plan(),
-        a_policy([[0.125, 1.0, 0.125], clear], contexts[:2]),
-        is_alarmed=True,
+        the_plan(), a_policy([[0.125, 1.0, 0.125], clear], contexts[:2]), is_alarmed=True
     )
     before = EpochPlan.from_json(before.to_json() | {"epoch": 0})
     lost = planned(before, a_policy([clear] * 3, contexts))

@@ -35,13 +35,7 @@ def regrets(
     )
 
 
-@pytest.mark.parametrize(
-    ("attack", "contexts", "actions"),
-    [
-        ("push", 4, 4),
-        ("sleeper", 8, 3),
-    ],
-)
+@pytest.mark.parametrize(("attack", "contexts", "actions"), [("push", 4, 4), ("sleeper", 8, 3)])
 def test_a_coalition_costs_good_users_little(
     attack: str, contexts: int, actions: int, seed: int
 ) -> None:

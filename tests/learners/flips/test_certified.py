@@ -63,9 +63,7 @@ def learned(tallies: Tallies, design: Design, alpha: float) -> Estimates:
     return learn_paper(tallies, design, alpha=alpha)
 
 
-def test_no_replacement_of_fewer_accounts_changes_a_tiny_decision(
-    rng: np.random.Generator,
-) -> None:
+def test_no_replacement_of_fewer_accounts_changes_a_tiny_decision(rng: np.random.Generator) -> None:
     """Brute force: all coalitions below the bound, each member for or against its own action."""
     n_flipped = 0
     for _ in range(12):

@@ -85,9 +85,7 @@ def algorithm_2(
             ]
             if (s, a) in played:
                 b_hat = trimmed_mean(
-                    b,
-                    alpha=alpha,
-                    failure_probability=0.1 / (n_contexts * n_actions),
+                    b, alpha=alpha, failure_probability=0.1 / (n_contexts * n_actions)
                 ).estimate
                 mu[s, a] = b_hat * sigma[s] / nu[s]
 

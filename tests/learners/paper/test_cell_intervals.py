@@ -59,10 +59,7 @@ def test_a_cell_has_the_interval_of_its_users_means(
             most = everybody
             if is_sticky:
                 size = int(design.group_sizes[s, a])
-                most = min(
-                    everybody,
-                    trim_count(size, alpha=0.1, failure_probability=share / 4),
-                )
+                most = min(everybody, trim_count(size, alpha=0.1, failure_probability=share / 4))
             if len(values) == 0:
                 assert np.isnan(found.low[s, a])
                 continue
@@ -159,9 +156,7 @@ def test_nothing_is_ruled_out_on_an_assumption(rng: np.random.Generator) -> None
     actions = users % 2
     rewards = (rng.random(4000) < np.where(actions == 0, 0.9, 0.1)).astype(float)
     tallies = tallied(
-        np.column_stack([users, np.zeros_like(users), actions, rewards]),
-        n_contexts=1,
-        n_actions=2,
+        np.column_stack([users, np.zeros_like(users), actions, rewards]), n_contexts=1, n_actions=2
     )
     stated = RewardBound(low=0.0, high=1.0)
     for known, expected in (

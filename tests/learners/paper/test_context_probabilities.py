@@ -9,9 +9,7 @@ import pytest
 
 from tests.learners.tiny_logs import cut_after, tallied
 from unswayed.estimators import spectral_filter
-from unswayed.learners.paper import (
-    estimate_context_probabilities,
-)
+from unswayed.learners.paper import estimate_context_probabilities
 from unswayed.tallies import Tallies
 
 N_CONTEXTS = 6
@@ -73,6 +71,5 @@ def test_a_single_context_has_the_floor_of_two() -> None:
     np.testing.assert_allclose(result.scales**2, [20 * math.log(2) / 2])
     two = tallied([(0, 0, 0, 1.0)] * 2, n_contexts=2, n_actions=1)
     np.testing.assert_allclose(
-        estimate_context_probabilities(two, alpha=0.0).scales ** 2,
-        [20 * math.log(2) / 2] * 2,
+        estimate_context_probabilities(two, alpha=0.0).scales ** 2, [20 * math.log(2) / 2] * 2
     )

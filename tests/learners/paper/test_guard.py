@@ -71,13 +71,7 @@ def pushed(
         is_bad = users < 0.1 * n_users
         rewards[is_bad] = np.where(actions[is_bad] == 2, 20.0, 0.0)
     tallies = tally(
-        users,
-        np.zeros_like(users),
-        actions,
-        rewards,
-        n_users=n_users,
-        n_contexts=1,
-        n_actions=3,
+        users, np.zeros_like(users), actions, rewards, n_users=n_users, n_contexts=1, n_actions=3
     )
     pooled = np.bincount(actions, rewards) / np.bincount(actions)
     # Users differ by less than this, as 0 and 1 do; lies do not.

@@ -133,9 +133,7 @@ def test_an_account_has_no_more_say_for_coming_more_often(
     assert np.abs(busy.context_probabilities - plain.context_probabilities).max() < 0.01
 
 
-def test_where_colluders_may_be_in_the_majority_there_is_no_bound(
-    rng: np.random.Generator,
-) -> None:
+def test_where_colluders_may_be_in_the_majority_there_is_no_bound(rng: np.random.Generator) -> None:
     """A context that one in ten visits, while a third may collude."""
     users = np.repeat(np.arange(600), 10)
     contexts = (rng.random(len(users)) < 0.01).astype(np.int64)

@@ -10,11 +10,7 @@ import pytest
 from tests.learners.tiny_logs import tallied
 from unswayed.estimators import trimmed_mean
 from unswayed.learners.design import Design, sticky_design, uniform_design
-from unswayed.learners.paper import (
-    estimate_context_probabilities,
-    guard_intervals,
-    learn_paper,
-)
+from unswayed.learners.paper import estimate_context_probabilities, guard_intervals, learn_paper
 from unswayed.learners.reward_range import RewardBound
 from unswayed.tallies import Tallies
 

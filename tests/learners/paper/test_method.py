@@ -72,12 +72,7 @@ def test_algorithm_2_equals_its_literal_twin(
         return int(draw.actions(*pair, n_actions=n_actions)[0])
 
     mu, policy = algorithm_2(
-        log[warmup_interactions:],
-        log[:warmup_interactions],
-        assigned,
-        n_contexts,
-        n_actions,
-        ALPHA,
+        log[warmup_interactions:], log[:warmup_interactions], assigned, n_contexts, n_actions, ALPHA
     )
     np.testing.assert_allclose(learned.mean_rewards, mu, rtol=1e-8, atol=1e-10)
     assert np.nanargmax(learned.mean_rewards, axis=1).tolist() == policy
@@ -159,9 +154,7 @@ def test_context_probabilities_survive_a_flood_of_a_rare_context(rng: np.random.
     assert np.abs(estimated - nu).sum() < bound
 
 
-def test_good_users_of_a_flooded_context_do_not_go_with_the_flood(
-    rng: np.random.Generator,
-) -> None:
+def test_good_users_of_a_flooded_context_do_not_go_with_the_flood(rng: np.random.Generator) -> None:
     """Zipf contexts, the rarest flooded; a second pass from equal weights removes a fifth of them.
 
     Counting good visits errs by sqrt(S/n) at most, n good plays, up to 5/sqrt(n) (McDiarmid).
@@ -242,13 +235,7 @@ def test_intervals_cover_the_good_users_means_under_both_signs_of_attack(
     rewards = (rng.random(len(users)) < mu[0, actions]).astype(float)
     rewards[users < ALPHA * n_users] = attack
     tallies = tally(
-        users,
-        np.zeros_like(users),
-        actions,
-        rewards,
-        n_users=n_users,
-        n_contexts=1,
-        n_actions=3,
+        users, np.zeros_like(users), actions, rewards, n_users=n_users, n_contexts=1, n_actions=3
     )
     design = replace(sticky_design(tallies), rewards=RewardBound(low=0.0, high=1.0))
     learned = learn_paper(tallies, design, alpha=ALPHA)
