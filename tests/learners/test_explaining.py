@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from unswayed.events import Events, Labels
+from tests.policy.test_policy import make_policy as plain_policy
+from unswayed.events import Events
 from unswayed.learners.explaining import (
     changed_decisions,
     decision_rows,
@@ -24,18 +25,13 @@ MEANS = np.array([[0.2, 0.6, 0.5], [0.5, np.nan, np.nan], [0.1, 0.1, 0.0]])
 
 def make_policy(**source: object) -> Policy:
     """Return a policy of three contexts and three actions."""
-    return Policy(
-        context_labels=Labels.of(["home", "search", "cart"]),
-        action_labels=Labels.of(["tea", "milk", "cola"]),
-        mean_rewards=MEANS,
+    return replace(
+        plain_policy(["home", "search", "cart"], ["tea", "milk", "cola"], MEANS, source=source),
         low=np.where(np.isnan(MEANS), np.nan, -np.inf),
-        high=MEANS + 0.1,
         sampling_errors=np.full((3, 3), 0.05),
         counts=np.where(np.isnan(MEANS), 0, 10),
         context_probabilities=np.array([0.2, 0.3, 0.5]),
-        alpha=0.1,
         method="bounded",
-        source=source,
     )
 
 
@@ -114,22 +110,6 @@ def test_rows_say_how_many_accounts_a_decision_withstands() -> None:
     assert rows[2]["sampling_error"] == 0.05
 
 
-def test_plays_that_do_not_count_and_rewards_that_were_cut_are_noted() -> None:
-    quiet = {"evidence": {"bounded": 0.0005, "cut": 0.0005}, "changed": {}}
-    loud = {"evidence": {"bounded": 0.02, "cut": 0.03}, "changed": {}}
-    extra = [n for n in notes_on_policy(make_policy(), loud) if "2.0%" in n or "3.0%" in n]
-    assert len(extra) == 2
-    assert "of the plays do not count" in extra[0]
-    assert "of the rewards lie beyond the tail" in extra[1]
-    assert not any("%" in note for note in notes_on_policy(make_policy(), quiet))
-
-
-def test_a_lie_about_two_actions_is_listed_by_context() -> None:
-    lie = {"cells": [1, 6], "raises": True, "accounts": 10.0}
-    (named,) = named_lies([lie], make_policy())
-    assert named["by_context"] == {"home": "milk", "cart": "tea"}
-
-
 def test_plain_means_are_sums_by_plays_where_there_are_any() -> None:
     log = Events.of(
         ["ann", "ann", "bob", "bob", "cid"],
@@ -183,16 +163,9 @@ def test_a_row_holds_the_decision_its_interval_and_its_runner_up() -> None:
 
 def test_of_equally_frequent_contexts_the_first_comes_first() -> None:
     n = 40
-    policy = Policy(
-        context_labels=Labels.numbered(n),
-        action_labels=Labels.of(["tea", "milk"]),
-        mean_rewards=np.tile([0.2, 0.3], (n, 1)),
-        low=np.zeros((n, 2)),
-        high=np.ones((n, 2)),
-        counts=np.ones((n, 2), np.int64),
+    policy = replace(
+        plain_policy(list(range(n)), ["tea", "milk"], [[0.2, 0.3]] * n),
         context_probabilities=np.where(np.arange(n) % 2, 0.02, 0.03),
-        alpha=0.1,
-        method="paper",
     )
     rows = decision_rows(policy)
     assert [row["code"] for row in rows] == [*range(0, n, 2), *range(1, n, 2)]

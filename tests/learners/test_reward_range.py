@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -102,23 +101,10 @@ def test_a_learner_refuses_rewards_beyond_its_range_and_keeps_none_of_them() -> 
     assert "observed: 1 events" in repr(learner)
 
 
-def test_a_saved_learner_keeps_what_is_stated(tmp_path: Path) -> None:
-    learner = RobustMCB(0.1, actions=["a", "b"], reward_range="0,2", reward_deviation=0.5)
-    learner.save(tmp_path / "learner.zip")
-    again = RobustMCB.load(tmp_path / "learner.zip")
-    assert again.get_params() == learner.get_params()
-    assert again.get_params()["reward_range"] == [0.0, 2.0]
-
-
 @pytest.mark.parametrize("given", [0, -1.0, float("nan"), float("inf"), "wide"])
 def test_what_is_no_deviation_is_refused_in_one_sentence(given: Any) -> None:
     with pytest.raises(InputError, match=r"`reward_deviation` is .*: give the largest standard"):
         RobustMCB(0.1, reward_deviation=given)
-
-
-def test_rewards_beyond_the_range_are_refused(ratings: pa.Table) -> None:
-    with pytest.raises(InputError, match=r"`reward_range` is 1 to 4, but rewards of \d+ \(user"):
-        learn_log(ratings, alpha=0.2, reward_range="1,4")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.events.logs import random_log
-from unswayed.errors import InputError
 from unswayed.events import read_events
 from unswayed.tallies import Tallies, merged, merged_logs, tally, tally_events
 
@@ -106,5 +105,3 @@ def test_small_propensities_are_clipped() -> None:
     events = read_events(table).events
     assert tally_events(events).counts.tolist() == [100.0]
     assert tally_events(events, min_propensity=0.5).counts.tolist() == [2.0]
-    with pytest.raises(InputError, match="min_propensity"):
-        tally_events(events, min_propensity=0.0)

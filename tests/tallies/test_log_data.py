@@ -9,7 +9,6 @@ import numpy as np
 
 from tests.events.logs import random_log
 from unswayed.events import Events, read_events
-from unswayed.tallies import tally_events
 from unswayed.tallies.log_data import Dropped, thinned, windows_of
 
 
@@ -35,13 +34,6 @@ def test_a_cap_and_a_half_life_drop_events_and_say_how_many(rng: np.random.Gener
     both, dropped = thinned(log, 1, 50.0)
     assert len(both) == 300 - sum(dropped[1:])
     assert np.bincount(both.users).max() <= 1
-
-
-def test_weights_are_bounded_by_the_smallest_propensity_that_counts(
-    rng: np.random.Generator,
-) -> None:
-    log = events_of(rng, propensities=np.full(300, 0.001))
-    assert tally_events(log, min_propensity=0.25).counts.sum() == 1200.0
 
 
 def test_windows_split_a_log_at_its_last_half_life() -> None:

@@ -32,14 +32,6 @@ def test_tallies_come_back_from_disk_as_they_were(
     assert stored.logs[0]["source"] == "monday"
 
 
-def test_a_range_of_users_knows_how_many_they_are(rng: np.random.Generator) -> None:
-    tallies = tallied(random_log(rng))
-    part = tallies.of_range(2, 5)
-    assert part.n_users == len(part.user_labels) == 3
-    assert part.indptr.tolist() == (tallies.indptr[2:6] - tallies.indptr[2]).tolist()
-    assert part.cells.tolist() == tallies.cells[tallies.indptr[2] : tallies.indptr[5]].tolist()
-
-
 def test_a_day_added_on_disk_equals_both_days_at_once(
     rng: np.random.Generator, tmp_path: Path
 ) -> None:
@@ -59,7 +51,4 @@ def test_an_empty_folder_has_no_tallies_and_a_damaged_one_is_reported(
     add_log(tmp_path, None, tallied(random_log(rng)), {})
     next(tmp_path.glob("entries-*")).write_bytes(b"cut")
     with pytest.raises(InputError, match="damaged"):
-        load_tallies(tmp_path)
-    (tmp_path / "tallies.json").write_text('{"format": "unswayed-tallies", "version": 99}')
-    with pytest.raises(InputError, match="version 99"):
         load_tallies(tmp_path)

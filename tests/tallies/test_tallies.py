@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unswayed.tallies import Tallies, entry_users, joined, merged, tally
+from unswayed.tallies import Tallies, entry_users, joined, tally
 
 SHAPE: dict[str, Any] = {"n_users": 30, "n_contexts": 4, "n_actions": 3}
 
@@ -32,21 +32,6 @@ def test_tallies_equal_plain_sums_over_the_log(rng: np.random.Generator) -> None
     for values, sums in zip((result.counts, result.sums, result.squares), expected, strict=True):
         np.testing.assert_array_equal(dense(result, values), sums)
     np.testing.assert_array_equal(result.interactions, np.bincount(users, minlength=30))
-
-
-def test_cells_ascend_within_each_row(rng: np.random.Generator) -> None:
-    result = tally(*random_log(rng, 500), **SHAPE)
-    for start, end in zip(result.indptr[:-1], result.indptr[1:], strict=True):
-        assert (np.diff(result.cells[start:end]) > 0).all()
-
-
-def test_merging_two_logs_equals_one_pass(rng: np.random.Generator) -> None:
-    first, second = random_log(rng, 300), random_log(rng, 200)
-    both = tuple(np.concatenate(pair) for pair in zip(first, second, strict=True))
-    once = tally(*both, **SHAPE)
-    twice = merged(tally(*first, **SHAPE), tally(*second, **SHAPE))
-    for name in ("indptr", "cells", "counts", "sums", "squares"):
-        np.testing.assert_array_equal(getattr(once, name), getattr(twice, name))
 
 
 def test_an_empty_log_has_empty_rows() -> None:

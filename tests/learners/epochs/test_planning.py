@@ -1,11 +1,13 @@
 """When epochs end, how much they explore, and the next plan, in numbers worked out by hand."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.policy.test_policy import make_policy
 from unswayed.errors import InputError
 from unswayed.events import Labels
 from unswayed.learners.epochs import Schedule, next_plan, planned_schedule
@@ -24,17 +26,8 @@ def a_policy(means: list[list[float]], contexts: tuple[str, ...], **changes: Any
         "low": np.full(table.shape, -np.inf),
         "high": np.full(table.shape, np.inf),
         "sampling_errors": np.full(table.shape, 0.125),
-        "context_probabilities": np.full(len(table), 1 / len(table)),
     }
-    return Policy(
-        context_labels=Labels.of(contexts),
-        action_labels=Labels.of(ACTIONS),
-        mean_rewards=table,
-        counts=np.full(table.shape, 50),
-        alpha=0.1,
-        method="paper",
-        **(settings | changes),
-    )
+    return replace(make_policy(list(contexts), list(ACTIONS), table), **(settings | changes))
 
 
 def the_plan(**changes: Any) -> EpochPlan:
