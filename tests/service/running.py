@@ -19,6 +19,7 @@ import msgspec
 import uvicorn
 
 from unswayed.service.app import create_app
+from unswayed.service.records import GRACE_MS
 from unswayed.service.service import Service
 from unswayed.service.serving import Prepared, prepare, server_config
 from unswayed.service.settings import Configuration, ServerSettings, Settings
@@ -134,6 +135,12 @@ def serving(
         uvicorn_server.should_exit = True
         thread.join(timeout=20)
         assert not thread.is_alive()
+
+
+def close_windows(server: Running) -> None:
+    """Shorten the shop's reward window, and wait until those of all its decisions are closed."""
+    server.call("PATCH", "/v1/shop", {"reward_window": 0.001}).raise_for_status()
+    time.sleep(GRACE_MS / 1000.0 + 0.2)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import pytest
 
 from tests.browser import NARROW, WIDE, Browser, browser
 from tests.service.learned import PLAIN, learned_policy, publish_learned
-from tests.service.running import SHOP, Running, running, until
+from tests.service.running import SHOP, Running, close_windows, running, until
 from tests.service.traffic import visit
 from unswayed.service.console import routes
 from unswayed.service.console.pages import ASSETS, content
@@ -274,12 +274,12 @@ def test_the_page_of_a_decision_says_why(learned_shop: Running, quiet: Browser) 
 def test_the_page_shows_an_audit_of_this_moment(
     quiet: Browser, tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    settings = msgspec.structs.replace(SHOP, reward_window=1.0, alpha=0.2)
+    settings = msgspec.structs.replace(SHOP, alpha=0.2)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as shop:
         quiet.open(f"{shop.address}/console/c/shop/audit")
         until(lambda: "there is nothing to audit yet" in quiet.text("#audited"), 60.0)
         visit(shop, rng, n_users=100, visits=4, colluders=0.3)
-        time.sleep(2.5)
+        close_windows(shop)
         quiet.value("document.querySelector('button.main').click()")
         until(lambda: quiet.value("document.querySelector('#audited .answer') !== null"), 60.0)
         assert quiet.text("#audited .answer") == shop.get("/v1/shop/audit")["statement"]
@@ -290,10 +290,10 @@ def test_the_page_shows_an_audit_of_this_moment(
 def test_learning_and_auditing_from_the_console_find_the_coalition(
     quiet: Browser, tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    settings = msgspec.structs.replace(SHOP, reward_window=10.0, alpha=0.2)
+    settings = msgspec.structs.replace(SHOP, alpha=0.2)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as shop:
         visit(shop, rng, n_users=600, visits=6, colluders=0.2)
-        time.sleep(12.0)
+        close_windows(shop)
         quiet.open(f"{shop.address}/console/c/shop/jobs")
         quiet.click("button.main")
         until(lambda: shop.get("/v1/shop/learn")["jobs"][0]["state"] == "done", 280.0)

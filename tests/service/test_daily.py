@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tests.service.learned import publish_learned
-from tests.service.running import SHOP, Running, running, until
-from tests.service.test_learning import QUICK, wait_for_windows
+from tests.service.running import SHOP, Running, close_windows, running, until
+from tests.service.test_learning import ATTACKED
 from tests.service.traffic import visit
 from unswayed.service import offline
 
@@ -34,7 +34,7 @@ def test_reports_say_what_changed_and_a_webhook_is_called(
     with HTTPServer(("127.0.0.1", 0), Hook) as hook:
         threading.Thread(target=hook.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{hook.server_port}/"
-        settings = msgspec.structs.replace(QUICK, webhook=address, webhook_share=0.05)
+        settings = msgspec.structs.replace(ATTACKED, webhook=address, webhook_share=0.05)
         with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
             database = server.prepared.database
 
@@ -51,7 +51,7 @@ def test_reports_say_what_changed_and_a_webhook_is_called(
             assert (first["since"], first["share"], first["suspects"]) == (None, None, [])
             visit(server, rng, n_users=400, visits=8, colluders=0.2)
             publish_learned(server, SHOP.contexts, SHOP.actions)
-            wait_for_windows()
+            close_windows(server)
             second = report("2026-01-02")
             third = report("2026-01-03")
             assert [one["day"] for one in server.get("/v1/shop/reports")["reports"]] == [

@@ -13,22 +13,16 @@ import numpy as np
 import pytest
 
 from tests.service.learned import publish_learned
-from tests.service.running import SHOP, Running, running, until
+from tests.service.running import SHOP, Running, close_windows, running, until
 from tests.service.traffic import BEST, RATES, visit
 from unswayed.errors import InputError
 from unswayed.service import jobs
 from unswayed.service.catalogue import now_ms
 from unswayed.service.jobs import offline_command
 from unswayed.service.offline import learn_campaign, report, work_on
-from unswayed.service.records import GRACE_MS
 from unswayed.service.settings import ServerSettings
 
-#: A window that a busy machine keeps, and that a test can wait for.
-QUICK = msgspec.structs.replace(SHOP, reward_window=3.0, alpha=0.2)
-
-
-def wait_for_windows() -> None:
-    time.sleep(QUICK.reward_window + GRACE_MS / 1000.0 + 0.2)
+ATTACKED = msgspec.structs.replace(SHOP, alpha=0.2)
 
 
 def learned(server: Running) -> dict[str, Any]:
@@ -43,17 +37,18 @@ def learned(server: Running) -> dict[str, Any]:
 def test_the_service_learns_the_right_policy_under_attack_and_rolls_back(
     store: str, tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    with running(store, tmp_path, QUICK) as one, running(store, tmp_path, QUICK) as other:
+    with running(store, tmp_path, ATTACKED) as one, running(store, tmp_path, ATTACKED) as other:
         rewards = visit(one, rng, n_users=1_000, visits=8, colluders=0.2)
         naive = {
             context: max(rates, key=lambda action: np.mean(rewards[context, action]))
             for context, rates in RATES.items()
         }
         assert naive == {"lunch": "cola", "dinner": "cola"}  # the mean is fooled
-        wait_for_windows()
+        until(lambda: one.get("/v1/shop/status")["explored"] == 1_000 * 8 * 2)
+        close_windows(one)
         job = learned(one)
         assert job["state"] == "done", job
-        time.sleep(1.0)
+        until(lambda: other.decide("new")["plan"] == one.decide("new")["plan"] == 3)
         for server in (one, other):
             active = server.get("/v1/shop/policy")
             assert (active["version"], active["policy"]["policy"]) == (1, BEST)
@@ -63,8 +58,8 @@ def test_the_service_learns_the_right_policy_under_attack_and_rolls_back(
                 assert rule["explorer_share"] < 0.5
         one.call("PATCH", "/v1/shop", {"mode": "serve", "explore_share": 0.0}).raise_for_status()
         assert {c: one.decide("new", c)["action"] for c in RATES} == BEST
-        one.post("/v1/shop/policy/0/activate")
-        time.sleep(1.0)
+        plan = one.post("/v1/shop/policy/0/activate")["plan"]
+        until(lambda: other.decide("new")["plan"] == plan)
         assert {c: other.decide("new", c)["action"] for c in RATES} == {
             "lunch": "soup",
             "dinner": "soup",  # the baseline: nothing was learned
@@ -80,7 +75,6 @@ def test_the_service_learns_the_right_policy_under_attack_and_rolls_back(
             assert float(value) > 0.0
         status = one.get("/v1/shop/status")
         assert status["interactions_per_user"]["users"] == 1_000
-        assert status["explored"] == 1_000 * 8 * 2
         assert status["epoch"]["number"] == 3
         assert (status["epoch"]["age"], status["epoch"]["ends_at_age"]) == (16.0, 32.0)
         for start in range(0, 20_000, 1_000):  # new users, of whom nothing was learned
@@ -90,22 +84,28 @@ def test_the_service_learns_the_right_policy_under_attack_and_rolls_back(
         assert one.get("/v1/shop/status")["epoch"]["age"] == 16.0
 
 
-def test_reviewed_accounts_and_a_stated_range_reach_the_learner(
+def test_reviewed_accounts_a_stated_range_and_silence_reach_the_learner(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
     known = tmp_path / "accounts.csv"
     known.write_text("user,status\nuser-1,honest\nuser-2,fake\n")
-    settings = msgspec.structs.replace(QUICK, lowest_reward=0.0, highest_reward=1.0)
+    settings = msgspec.structs.replace(ATTACKED, lowest_reward=0.0, highest_reward=1.0)
     server = ServerSettings(known=str(known)).checked()
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings, server=server) as shop:
         visit(shop, rng, n_users=100, visits=4, colluders=0.0)
-        wait_for_windows()
+        # Crawlers, of whom nobody hears again.
+        silent = [{"user": f"crawler {n}", "context": "lunch"} for n in range(150)]
+        shop.post("/v1/shop/decide/batch", {"decisions": silent})
+        until(lambda: shop.get("/v1/shop/status")["decisions"] == 100 * 8 + 150)
+        close_windows(shop)
         job = learned(shop)
         assert job["state"] == "done", job
         notes = " ".join(job["result"]["notes"])
         assert "1 fake" in notes
         assert "1 honest" in notes
         assert "means have no worst-case bound" not in notes
+        assert "60% of the accounts never reported a reward" in notes
+        assert shop.get("/v1/shop/status")["interactions_per_user"]["silent_share"] == 0.6
     known.write_text("user,status\nuser-1,nice\n")
     with pytest.raises(InputError, match="status is honest or fake"):
         server.checked()
@@ -134,7 +134,7 @@ def test_old_jobs_are_removed(shop: Running) -> None:
 
 
 def test_jobs_of_before_the_clock_was_set_back_stop_no_learning(store: str, tmp_path: Path) -> None:
-    settings = msgspec.structs.replace(QUICK, learn_every=1.0)
+    settings = msgspec.structs.replace(ATTACKED, learn_every=1.0)
     with running(store, tmp_path, settings) as server:
         year = now_ms() + 366 * 86_400_000
         with server.prepared.database.connected() as connection, connection.transaction():
@@ -149,7 +149,7 @@ def test_jobs_of_before_the_clock_was_set_back_stop_no_learning(store: str, tmp_
 
 
 def test_the_service_learns_by_itself_when_it_is_asked_to(tmp_path: Path) -> None:
-    settings = msgspec.structs.replace(QUICK, learn_every=0.5)
+    settings = msgspec.structs.replace(ATTACKED, learn_every=0.5)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
         until(lambda: len(server.get("/v1/shop/learn")["jobs"]) >= 1, 20.0)
         assert server.get("/v1/shop")["settings"]["learn_every"] == 0.5
@@ -161,14 +161,14 @@ def test_the_service_learns_by_itself_when_it_is_asked_to(tmp_path: Path) -> Non
 
 
 def test_users_weigh_no_more_beyond_the_cap(tmp_path: Path, rng: np.random.Generator) -> None:
-    settings = msgspec.structs.replace(QUICK, max_interactions_per_user=10)
+    settings = msgspec.structs.replace(ATTACKED, max_interactions_per_user=10)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
         visit(server, rng, n_users=200, visits=3, colluders=0.0)
         flood = [{"user": "user-0", "context": "lunch"}] * 500
         responses = server.post("/v1/shop/decide/batch", {"decisions": flood})["decisions"]
         assert all("token" in response for response in responses)
         until(lambda: server.get("/v1/shop/status")["decisions"] == 200 * 6 + 500)
-        wait_for_windows()
+        close_windows(server)
         with server.prepared.database.connected() as connection:
             learned = learn_campaign(connection, "shop")
     found = learned.log
@@ -211,12 +211,12 @@ def test_the_report_shows_the_uplift_over_users_held_back(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
     settings = msgspec.structs.replace(
-        QUICK, mode="serve", explore_share=0.1, control_share=0.5, baseline="cola", alpha=0.05
+        ATTACKED, mode="serve", explore_share=0.1, control_share=0.5, baseline="cola", alpha=0.05
     )
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
         # Nothing was learned, so everybody but explorers plays the baseline: there is no uplift.
         visit(server, rng, n_users=1_000, visits=1, colluders=0.0)
-        wait_for_windows()
+        close_windows(server)
         with server.prepared.database.connected() as connection:
             same = report(connection, "shop")
     assert same["uplift"]["exploit"]["low"] < 0.0 < same["uplift"]["exploit"]["high"]
@@ -242,14 +242,14 @@ def test_a_report_right_after_a_roll_out_says_so(sqlite_shop: Running) -> None:
 def test_decisions_restored_from_their_rewards_are_counted(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, QUICK) as server:
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, ATTACKED) as server:
         visit(server, rng, n_users=100, visits=2, colluders=0.0)
         until(lambda: server.get("/v1/shop/status")["decisions"] == 400)
         database = server.prepared.database
         with database.connected() as connection, connection.transaction():
             connection.execute("DELETE FROM decisions")
             connection.execute("UPDATE counts SET decisions = 0")
-        wait_for_windows()
+        close_windows(server)
         for _ in range(2):
             with database.connected() as connection, connection.transaction():
                 job, _ = jobs.add_job(connection, "shop")
@@ -266,9 +266,9 @@ def test_the_command_of_offline_work_names_no_store() -> None:
 def test_a_learner_that_is_killed_at_any_moment_leaves_a_whole_policy_or_none(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, QUICK) as server:
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, ATTACKED) as server:
         visit(server, rng, n_users=1_000, visits=8, colluders=0.2)
-        wait_for_windows()
+        close_windows(server)
         start = time.monotonic()
         assert learned(server)["state"] == "done"
         seconds = time.monotonic() - start

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -262,6 +262,15 @@ def test_a_crowd_of_slow_clients_shuts_nobody_out(tmp_path: Path) -> None:
             with httpx.Client(base_url=server.address, timeout=5.0) as fresh:
                 assert fresh.get(f"/{name}").status_code == 200
         assert server.decide()["action"] in SHOP.actions
+        n_open = 0
+        for one in crowd:
+            one.setblocking(False)
+            with suppress(ConnectionError):
+                try:
+                    one.recv(1)
+                except BlockingIOError:
+                    n_open += 1
+        assert n_open <= limits.max_connections
 
 
 def logged(process: subprocess.Popen[str], n: int = 1) -> list[dict[str, object]]:
@@ -406,6 +415,9 @@ def test_a_key_for_a_store_makes_no_campaign(tmp_path: Path) -> None:
     assert prepare(None, store=store, secret_path=None).names == prepared.names == ("shop",)
     refused = unswayed("serve", "--store", store, "--make-key", "demo:decide")
     assert (refused.returncode, "no campaign 'demo'" in refused.stderr) == (2, True)
+    new = f"sqlite:///{tmp_path}/new.db"
+    assert unswayed("serve", "--store", new, "--make-key", "*:admin").returncode == 0
+    assert prepare(Configuration(), store=new, secret_path=None).names == ()
 
 
 def test_a_policy_learned_from_a_log_is_served(tmp_path: Path) -> None:

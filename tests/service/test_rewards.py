@@ -9,7 +9,7 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from tests.service.running import SHOP, Running, running, until
+from tests.service.running import SHOP, Running, close_windows, running, until
 from unswayed.service.client import Client
 from unswayed.service.offline import learnable
 from unswayed.service.records import GRACE_MS, export_batches
@@ -26,8 +26,7 @@ def exported(server: Running) -> dict[str, dict[str, Any]]:
 
 def closed(server: Running) -> dict[str, dict[str, Any]]:
     """Shorten the window, wait until it has closed, and return what can be learned from."""
-    server.call("PATCH", "/v1/shop", {"reward_window": 0.001}).raise_for_status()
-    time.sleep(GRACE_MS / 1000.0 + 0.3)
+    close_windows(server)
     return exported(server)
 
 
@@ -316,6 +315,8 @@ def test_counters_count_what_is_new(shop: Running) -> None:
     text = shop.call("GET", "/metrics").text
     assert 'unswayed_decisions_total{campaign="shop",mode="explore"} 1\n' in text
     assert 'unswayed_rewards_total{campaign="shop"} 1\n' in text
+    until(lambda: shop.get("/v1/shop/status")["decisions"] == 1)
+    assert shop.get("/v1/shop/status")["rewards"] == 1
 
 
 def test_names_that_no_database_can_hold_are_the_callers_mistake(shop: Running) -> None:
@@ -352,7 +353,7 @@ def test_a_page_reports_what_it_shows(tmp_path: Path) -> None:
 
 
 def test_decisions_that_nobody_saw_do_not_count_where_activation_is_used(tmp_path: Path) -> None:
-    settings = msgspec.structs.replace(SHOP, is_deferred=True, reward_window=1.5)
+    settings = msgspec.structs.replace(SHOP, is_deferred=True)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
         for number in range(40):
             decision = server.decide(f"user {number}")
@@ -362,7 +363,7 @@ def test_decisions_that_nobody_saw_do_not_count_where_activation_is_used(tmp_pat
                 server.post("/v1/shop/activate", {"token": decision["token"]})
             else:
                 server.post("/v1/shop/reward", {"token": decision["token"], "reward": 1.0})
-        time.sleep(1.5 + GRACE_MS / 1000.0 + 0.3)
+        close_windows(server)
         with server.prepared.database.connected() as connection:
             events, activity = learnable(export_batches(connection, "shop"), SHOP)
     assert (len(activity.plays), activity.n_silent) == (40, 30)
