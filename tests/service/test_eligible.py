@@ -24,7 +24,7 @@ from unswayed.service.tokens import Record, decode_record, encode_record
 def served(settings: Settings, secret: bytes) -> Serving:
     policy = learned_policy(settings.contexts[:2], settings.actions)
     plan = next_plan_of(make_plan("shop", settings), settings, policy)
-    campaign = Campaign("shop", settings, "active", 0, 1, 0)
+    campaign = Campaign("shop", "active", 0, 1, 0, settings)
     return Serving.of(campaign, Decider(plan, secret), policy)
 
 

@@ -35,7 +35,7 @@ FAILURE = 1e-6
 
 def serving(settings: Settings, secret: bytes) -> Serving:
     plan = make_plan("shop", settings, epoch=3)
-    return Serving.of(Campaign("shop", settings, "active", 0, 1, 0), Decider(plan, secret))
+    return Serving.of(Campaign("shop", "active", 0, 1, 0, settings), Decider(plan, secret))
 
 
 def decided(served: Serving, asked: list[tuple[str, str]], own: str | None) -> list[Record]:

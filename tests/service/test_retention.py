@@ -1,5 +1,6 @@
 """Old decisions are deleted with all that came of them, and nothing else is."""
 
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -40,11 +41,13 @@ def remember(server: Running, ages_ms: list[int]) -> None:
             (one,) = served.decided([DecideRequest(f"user {number}", "lunch")], when)
             assert not isinstance(one, Refusal)
             id_, payload = one.id, encode_record(one)
-            write_asked(connection, [NewAsked("shop", f"key {number}", when, payload)], {})
-            write_activations(connection, [NewActivation("shop", id_, when, payload, False)], {})
+            write_asked(connection, [NewAsked("shop", f"key {number}", when, payload)], Counter())
+            write_activations(
+                connection, [NewActivation("shop", id_, when, payload, False)], Counter()
+            )
             key = CountKey("shop", "lunch", "explore")
             write_rewards(
-                connection, [NewReward("shop", id_, "", 1.0, when, payload, False, key)], {}
+                connection, [NewReward("shop", id_, "", 1.0, when, payload, False, key)], Counter()
             )
 
 

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import parse_qs
 
 import msgspec
@@ -32,6 +32,7 @@ _MOST_UNFINISHED = 64
 _OWN_NAMES = (b"127.0.0.1", b"localhost", b"[::1]")
 
 Result = TypeVar("Result")
+Parameters = ParamSpec("Parameters")
 Headers = Mapping[bytes, bytes]
 
 
@@ -116,23 +117,32 @@ class Call(NamedTuple):
     query: Mapping[str, str]
     body: Any
 
-    async def read(self, look: Callable[[Connection], Result]) -> Result:
+    async def read(
+        self,
+        look: Callable[Concatenate[Connection, Parameters], Result],
+        *arguments: Parameters.args,
+        **options: Parameters.kwargs,
+    ) -> Result:
         """Read from the store, outside the event loop."""
 
         def run() -> Result:
             with self.service.database.connected() as connection:
-                return look(connection)
+                return look(connection, *arguments, **options)
 
         return await run_in_threadpool(run)
 
-    async def change(self, make: Callable[[Connection], Result], *, refresh: bool = True) -> Result:
+    async def change(
+        self,
+        make: Callable[Concatenate[Connection, Parameters], Result],
+        *arguments: Parameters.args,
+        **options: Parameters.kwargs,
+    ) -> Result:
         """Change the store in one transaction; this process sees the change at once."""
 
         def run() -> Result:
             with self.service.database.connected() as connection, connection.transaction():
-                result = make(connection)
-            if refresh:
-                self.service.watcher.refresh()
+                result = make(connection, *arguments, **options)
+            self.service.watcher.refresh()
             return result
 
         return await run_in_threadpool(run)

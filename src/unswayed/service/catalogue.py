@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -22,27 +22,18 @@ ACTIVE, ARCHIVED = "active", "archived"
 NOTHING_LEARNED = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Campaign:
-    """A campaign as it is in the store."""
+_RENAMED = {"plan_version": "plan", "policy_version": "policy"}
+
+
+class Campaign(msgspec.Struct, frozen=True, rename=_RENAMED):
+    """A campaign as it is in the store, and in JSON."""
 
     name: str
-    settings: Settings
     state: str
     created_ms: int
     plan_version: int
     policy_version: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the campaign as plain values."""
-        return {
-            "name": self.name,
-            "state": self.state,
-            "created_ms": self.created_ms,
-            "plan": self.plan_version,
-            "policy": self.policy_version,
-            "settings": self.settings,
-        }
+    settings: Settings
 
 
 def now_ms() -> int:
@@ -63,14 +54,14 @@ def bump(connection: Connection) -> None:
     )
 
 
-_COLUMNS = ("name", "settings", "state", "created_ms", "plan", "policy")
+_COLUMNS = ("name", "state", "created_ms", "plan", "policy", "settings")
 
 
 def campaigns(connection: Connection, where: str = "TRUE", *values: str) -> list[Campaign]:
     """Return all campaigns ordered by name, or those that match a condition."""
     sql = f"SELECT {', '.join(_COLUMNS)} FROM campaigns WHERE {where} ORDER BY name"
     return [
-        Campaign(row[0], msgspec.json.decode(row[1], type=Settings), *row[2:])
+        Campaign(*(*row[:-1], msgspec.json.decode(row[-1], type=Settings)))
         for row in connection.execute(sql, values)
     ]
 
@@ -92,7 +83,7 @@ def create_campaign(connection: Connection, name: str, settings: Settings) -> Ca
     """Create a campaign with its first plan; repeating the same request is no error."""
     check_name(name)
     text = msgspec.json.encode(settings).decode()
-    row = (name, text, ACTIVE, now_ms(), 0, NOTHING_LEARNED)
+    row = (name, ACTIVE, now_ms(), 0, NOTHING_LEARNED, text)
     (is_new,) = connection.insert_new("campaigns", _COLUMNS, [row])
     if not is_new:
         there = campaign(connection, name)

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Annotated
 
@@ -36,7 +36,6 @@ from unswayed.service.errors import Refusal, bad_request
 from unswayed.service.planning import partition_of
 from unswayed.service.settings import check_label
 from unswayed.service.tokens import Record
-from unswayed.service.writing import Counted, CountKey
 
 #: Bytes of an id after the six of its time.
 _RANDOM_BYTES = 10
@@ -205,16 +204,6 @@ def from_bits(bits: bytes, plan: EpochPlan) -> list[str]:
     return [str(name) for name, on in zip(plan.actions, is_on, strict=False) if on]
 
 
-def counted(records: Iterable[Record]) -> dict[CountKey, Counted]:
-    """Return the numbers of decisions by context and mode."""
-    counts: dict[CountKey, Counted] = {}
-    for record in records:
-        n = counts.setdefault(CountKey(record.campaign, record.context, record.mode), Counted())
-        n.decisions += 1
-        n.matches += record.action == record.planned_action
-    return counts
-
-
 _drawn: list[bytes] = []
 os.register_at_fork(after_in_child=_drawn.clear)  # ids that two processes drew would be equal
 
@@ -229,8 +218,7 @@ def _drawn_bytes() -> bytes:
         return _drawn.pop()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Serving(Campaign):
+class Serving(Campaign, frozen=True, eq=False):
     """A campaign as a process serves it; a decision is a pure function of this and the request.
 
     ``partition`` is that of its attributes, if it has features.
@@ -252,7 +240,7 @@ class Serving(Campaign):
     ) -> Serving:
         """Build the serving state of a campaign from its plan, its policy and its deleted users."""
         return cls(
-            **{one.name: getattr(campaign, one.name) for one in fields(Campaign)},
+            **msgspec.structs.asdict(campaign),
             contexts=frozenset(campaign.settings.contexts),
             decider=decider,
             ranking=Ranking(decider.plan, policy),

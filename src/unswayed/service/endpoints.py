@@ -13,26 +13,12 @@ import msgspec
 from starlette.concurrency import run_in_threadpool
 
 import unswayed
-from unswayed.service import catalogue, keys
+from unswayed.service import catalogue, jobs, keys, records, tokens
 from unswayed.service.calls import Call, Endpoint, Handler, Reply, Streamed
+from unswayed.service.catalogue import Campaign
 from unswayed.service.database import Connection, StoreError
 from unswayed.service.deciding import DecideRequest, DecideResponse
 from unswayed.service.errors import Refusal, bad_request
-from unswayed.service.jobs import (
-    add_job,
-    job_of,
-    jobs_of,
-    offline_command,
-    report_of,
-    reports_of,
-)
-from unswayed.service.records import (
-    assignments,
-    delete_user,
-    explain,
-    recent_decisions,
-    refuse_tokens,
-)
 from unswayed.service.service import (
     ActivateRequest,
     ActivateResponse,
@@ -42,7 +28,6 @@ from unswayed.service.service import (
 from unswayed.service.settings import Settings, check_label, parsed_settings
 from unswayed.service.status import status as status_of
 from unswayed.service.status import store_numbers
-from unswayed.service.tokens import retire, rotate
 
 #: Ours: bytes of an export per piece.
 _PIECE = 1 << 16
@@ -225,15 +210,14 @@ async def metrics(call: Call) -> Reply:
 @_get("/v1/campaigns")
 async def list_campaigns(call: Call) -> dict[str, Any]:
     """All campaigns."""
-    found = await call.read(catalogue.campaigns)
-    return {"campaigns": [campaign.to_json() for campaign in found]}
+    return {"campaigns": await call.read(catalogue.campaigns)}
 
 
 @_post("/v1/campaigns", body=NewCampaign)
-async def create_campaign(call: Call) -> dict[str, Any]:
+async def create_campaign(call: Call) -> Campaign:
     """Create a campaign."""
-    name, settings = call.body.name, call.body.settings.checked()
-    return (await call.change(lambda c: catalogue.create_campaign(c, name, settings))).to_json()
+    settings = call.body.settings.checked()
+    return await call.change(catalogue.create_campaign, call.body.name, settings)
 
 
 @_get(f"{_V1}/keys", "The campaign's keys, without their secrets.")
@@ -255,16 +239,15 @@ async def list_keys(call: Call) -> dict[str, Any]:
 async def make_key(call: Call) -> dict[str, Any]:
     """Make a key, which is shown once."""
     name = getattr(call.body, "campaign", call.campaign)
-    return {"key": await call.change(lambda c: keys.make_key(c, name, call.body.role))}
+    return {"key": await call.change(keys.make_key, name, call.body.role)}
 
 
 @_delete(f"{_V1}/keys/{{key}}", "Remove a key of the campaign.")
 @_delete("/v1/keys/{key}", "Remove a key for all campaigns.")
 async def remove_key(call: Call) -> dict[str, Any]:
     """Remove a key."""
-    key_id = call.path["key"]
-    await call.change(lambda c: keys.remove_key(c, call.campaign, key_id))
-    return {"removed": key_id}
+    await call.change(keys.remove_key, call.campaign, call.path["key"])
+    return {"removed": call.path["key"]}
 
 
 @_get("/v1/signing-keys")
@@ -276,42 +259,42 @@ async def list_signing_keys(call: Call) -> dict[str, Any]:
 @_post("/v1/signing-keys")
 async def rotate_signing_key(call: Call) -> dict[str, Any]:
     """Sign with a new key from now on."""
-    await call.change(rotate)
+    await call.change(tokens.rotate)
     return await list_signing_keys(call)
 
 
 @_delete("/v1/signing-keys/{key}")
 async def retire_signing_key(call: Call) -> dict[str, Any]:
     """Reject tokens of an old key."""
-    await call.change(lambda c: retire(c, call.path["key"]))
+    await call.change(tokens.retire, call.path["key"])
     return await list_signing_keys(call)
 
 
 @_get(_V1)
-async def show_campaign(call: Call) -> dict[str, Any]:
+async def show_campaign(call: Call) -> Campaign:
     """Show a campaign and its settings."""
-    return (await call.read(lambda c: catalogue.campaign(c, call.campaign))).to_json()
+    return await call.read(catalogue.campaign, call.campaign)
 
 
 @_patch(_V1, body=dict[str, Any])
-async def change_campaign(call: Call) -> dict[str, Any]:
+async def change_campaign(call: Call) -> Any:
     """Change some settings."""
 
     def change(settings: Settings) -> Settings:
         return parsed_settings({**msgspec.to_builtins(settings), **call.body}, "settings")
 
-    found = await _with_settings(call, change)
-    if call.campaign in call.service.configured:
-        found["note"] = "the configuration file has this campaign, and wins at the next start."
-    return found
+    found = await call.change(_with_settings, call.campaign, change)
+    if call.campaign not in call.service.configured:
+        return found
+    note = "the configuration file has this campaign, and wins at the next start."
+    return {**msgspec.to_builtins(found), "note": note}
 
 
-async def _with_settings(call: Call, change: Callable[[Settings], Settings]) -> dict[str, Any]:
-    def make(connection: Connection) -> catalogue.Campaign:
-        settings = change(catalogue.campaign(connection, call.campaign).settings)
-        return catalogue.change_settings(connection, call.campaign, settings)
-
-    return (await call.change(make)).to_json()
+def _with_settings(
+    connection: Connection, name: str, change: Callable[[Settings], Settings]
+) -> Campaign:
+    settings = change(catalogue.campaign(connection, name).settings)
+    return catalogue.change_settings(connection, name, settings)
 
 
 @_delete(_V1, query={"confirm": "The campaign's name, to confirm."})
@@ -322,68 +305,65 @@ async def delete_campaign(call: Call) -> dict[str, Any]:
             "this deletes all records of the campaign; repeat its name as ?confirm=NAME.",
             "not_confirmed",
         )
-    await call.change(lambda c: catalogue.delete_campaign(c, call.campaign))
+    await call.change(catalogue.delete_campaign, call.campaign)
     return {"deleted": call.campaign}
 
 
-async def _set_state(call: Call, state: str) -> dict[str, Any]:
-    return (await call.change(lambda c: catalogue.set_state(c, call.campaign, state))).to_json()
-
-
 @_post(f"{_V1}/archive")
-async def archive_campaign(call: Call) -> dict[str, Any]:
+async def archive_campaign(call: Call) -> Campaign:
     """Stop deciding."""
-    return await _set_state(call, catalogue.ARCHIVED)
+    return await call.change(catalogue.set_state, call.campaign, catalogue.ARCHIVED)
 
 
 @_post(f"{_V1}/restore")
-async def restore_campaign(call: Call) -> dict[str, Any]:
+async def restore_campaign(call: Call) -> Campaign:
     """Resume deciding."""
-    return await _set_state(call, catalogue.ACTIVE)
+    return await call.change(catalogue.set_state, call.campaign, catalogue.ACTIVE)
 
 
 @_post(f"{_V1}/contexts", body=NewLabels)
-async def add_contexts(call: Call) -> dict[str, Any]:
+async def add_contexts(call: Call) -> Campaign:
     """Add contexts."""
     labels = call.body.labels
-    return await _with_settings(call, lambda there: there.with_labels(contexts=labels, actions=[]))
+    return await call.change(
+        _with_settings, call.campaign, lambda there: there.with_labels(contexts=labels)
+    )
 
 
 @_post(f"{_V1}/actions", body=NewLabels)
-async def add_actions(call: Call) -> dict[str, Any]:
+async def add_actions(call: Call) -> Campaign:
     """Add actions."""
     labels = call.body.labels
-    return await _with_settings(call, lambda there: there.with_labels(contexts=[], actions=labels))
+    return await call.change(
+        _with_settings, call.campaign, lambda there: there.with_labels(actions=labels)
+    )
 
 
 @_get(f"{_V1}/policy")
 async def show_policy(call: Call) -> dict[str, Any]:
     """Show the served plan and policy."""
-    return await _policy(call, None)
+    return await call.read(_policy, call.campaign)
 
 
-async def _policy(call: Call, version: int | None) -> dict[str, Any]:
-    def look(connection: Connection) -> dict[str, Any]:
-        there = catalogue.campaign(connection, call.campaign)
-        chosen = there.policy_version if version is None else version
-        policy = catalogue.policy_of(connection, call.campaign, chosen)
-        plan, _ = catalogue.plan_of(connection, call.campaign, there.plan_version)
-        return {
-            "campaign": call.campaign,
-            "version": chosen,
-            "is_active": chosen == there.policy_version,
-            "plan_version": there.plan_version,
-            "plan": plan.to_json(),
-            "policy": None if policy is None else policy.to_json(),
-        }
-
-    return await call.read(look)
+def _policy(connection: Connection, name: str, version: int | None = None) -> dict[str, Any]:
+    there = catalogue.campaign(connection, name)
+    chosen = there.policy_version if version is None else version
+    policy = catalogue.policy_of(connection, name, chosen)
+    plan, _ = catalogue.plan_of(connection, name, there.plan_version)
+    return {
+        "campaign": name,
+        "version": chosen,
+        "is_active": chosen == there.policy_version,
+        "plan_version": there.plan_version,
+        "plan": plan.to_json(),
+        "policy": None if policy is None else policy.to_json(),
+    }
 
 
 @_get(f"{_V1}/policy/versions")
 async def list_policies(call: Call) -> dict[str, Any]:
     """All versions of the policy."""
-    return {"versions": await call.read(lambda c: catalogue.policy_versions(c, call.campaign))}
+    return {"versions": await call.read(catalogue.policy_versions, call.campaign)}
 
 
 def _number(text: str, meaning: str, most_digits: int = 12) -> int:
@@ -392,46 +372,47 @@ def _number(text: str, meaning: str, most_digits: int = 12) -> int:
     return int(text)
 
 
+def _version(call: Call) -> int:
+    return _number(call.path["version"], "a version is a number such as 3.")
+
+
 @_get(f"{_V1}/policy/{{version}}")
 async def show_version(call: Call) -> dict[str, Any]:
     """One version of the policy."""
-    return await _policy(call, _number(call.path["version"], "a version is a number such as 3."))
+    return await call.read(_policy, call.campaign, _version(call))
 
 
 @_post(f"{_V1}/policy/{{version}}/activate")
-async def activate_version(call: Call) -> dict[str, Any]:
+async def activate_version(call: Call) -> Campaign:
     """Serve a version; an older one to roll back."""
-    version = _number(call.path["version"], "a version is a number such as 3.")
-    found = await call.change(lambda c: catalogue.activate_policy(c, call.campaign, version))
-    return found.to_json()
+    return await call.change(catalogue.activate_policy, call.campaign, _version(call))
 
 
 @_post(f"{_V1}/learn", status=202)
-async def learn(call: Call) -> dict[str, Any]:
+async def learn(call: Call) -> jobs.Job:
     """Learn in the background."""
-    job, is_new = await call.change(lambda c: add_job(c, call.campaign), refresh=False)
+    job, is_new = await call.change(jobs.add_job, call.campaign)
     if is_new:
         call.service.start("learn", call.campaign, job=job.id)
-    return job.to_json()
+    return job
 
 
 @_get(f"{_V1}/learn")
 async def list_jobs(call: Call) -> dict[str, Any]:
     """Learning jobs, newest first."""
-    found = await call.read(lambda c: jobs_of(c, call.campaign))
-    return {"jobs": [job.to_json() for job in found]}
+    return {"jobs": await call.read(jobs.jobs_of, call.campaign)}
 
 
 @_get(f"{_V1}/learn/{{job}}")
-async def show_job(call: Call) -> dict[str, Any]:
+async def show_job(call: Call) -> jobs.Job:
     """Show a job and its progress."""
-    return (await call.read(lambda c: job_of(c, call.campaign, call.path["job"]))).to_json()
+    return await call.read(jobs.job_of, call.campaign, call.path["job"])
 
 
 @_get(f"{_V1}/status")
 async def status(call: Call) -> dict[str, Any]:
     """Progress of exploration."""
-    return await call.read(lambda c: status_of(c, call.campaign))
+    return await call.read(status_of, call.campaign)
 
 
 @_get(
@@ -447,13 +428,13 @@ async def report(call: Call) -> Reply:
 @_get(f"{_V1}/reports")
 async def list_reports(call: Call) -> dict[str, Any]:
     """Daily reports, newest first."""
-    return {"reports": await call.read(lambda c: reports_of(c, call.campaign))}
+    return {"reports": await call.read(jobs.reports_of, call.campaign)}
 
 
 @_get(f"{_V1}/reports/{{day}}")
 async def show_report(call: Call) -> dict[str, Any]:
     """Show the report of a day."""
-    return await call.read(lambda c: report_of(c, call.campaign, call.path["day"]))
+    return await call.read(jobs.report_of, call.campaign, call.path["day"])
 
 
 @_get(f"{_V1}/audit", is_slow=True)
@@ -516,18 +497,13 @@ async def export(call: Call) -> Streamed:
 async def list_decisions(call: Call) -> dict[str, Any]:
     """List the latest decisions and their rewards."""
     user = call.query.get("user")
-
-    def look(connection: Connection) -> dict[str, Any]:
-        found = recent_decisions(connection, call.campaign, user)
-        if user is None:
-            return found
-        secret = call.service.watcher.secrets.assignment
-        now = assignments(connection, call.campaign, user, secret)
-        return {"user": user, "now": now, **found}
-
-    if user is not None:
-        check_label("user", user)
-    return await call.read(look)
+    if user is None:
+        return await call.read(records.recent_decisions, call.campaign, None)
+    check_label("user", user)
+    found = await call.read(records.recent_decisions, call.campaign, user)
+    secret = call.service.watcher.secrets.assignment
+    now = await call.read(records.assignments, call.campaign, user, secret)
+    return {"user": user, "now": now, **found}
 
 
 @_delete(f"{_V1}/users", query={"user": "The user."})
@@ -535,10 +511,10 @@ async def forget_user(call: Call) -> dict[str, Any]:
     """Delete all that was recorded of a user."""
     user = check_label("user", call.query.get("user", ""))
     database, secret = call.service.database, call.service.watcher.secrets.assignment
-    await call.change(lambda c: refuse_tokens(c, call.campaign, user, secret))
+    await call.change(records.refuse_tokens, call.campaign, user, secret)
     # Until all processes know that, and have written what waits.
     await asyncio.sleep(_SETTLED_SECONDS)
-    deleted = await run_in_threadpool(delete_user, database, call.campaign, user)
+    deleted = await run_in_threadpool(records.delete_user, database, call.campaign, user)
     return {"user": user, "deleted": deleted}
 
 
@@ -546,7 +522,7 @@ async def forget_user(call: Call) -> dict[str, Any]:
 async def explain_decision(call: Call) -> dict[str, Any]:
     """Explain what was decided, under which plan and policy, and why."""
     secret = call.service.watcher.secrets.assignment
-    return await call.read(lambda c: explain(c, call.campaign, call.path["decision"], secret))
+    return await call.read(records.explain, call.campaign, call.path["decision"], secret)
 
 
 async def _offline(
@@ -554,7 +530,7 @@ async def _offline(
 ) -> None:
     """Pass on the output of a separate process; 503 if it fails before anything is sent."""
     process = await asyncio.create_subprocess_exec(
-        *offline_command(task),
+        *jobs.offline_command(task),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,  # errors go to the log
     )

@@ -45,10 +45,6 @@ class Job:
         """Whether the job is queued or running."""
         return self.state in OPEN
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the job as plain values."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 def _job(row: tuple[Any, ...]) -> Job:
     state = row[2]

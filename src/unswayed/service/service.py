@@ -24,12 +24,7 @@ from unswayed.service.catalogue import (
     unknown_campaign,
 )
 from unswayed.service.database import Connection, Database, StoreError, opened
-from unswayed.service.deciding import (
-    DecideRequest,
-    Serving,
-    check_name,
-    counted,
-)
+from unswayed.service.deciding import DecideRequest, Serving, check_name
 from unswayed.service.errors import Refusal, conflict, store_unavailable
 from unswayed.service.jobs import start
 from unswayed.service.keys import Key, Rates, all_keys, had_keys
@@ -46,7 +41,6 @@ from unswayed.service.tokens import (
 )
 from unswayed.service.writing import (
     MOST_WAITING,
-    Counted,
     CountKey,
     KeptReward,
     NewActivation,
@@ -54,6 +48,7 @@ from unswayed.service.writing import (
     NewReward,
     Write,
     Writer,
+    counted,
     write_activations,
     write_asked,
     write_rewards,
@@ -284,60 +279,40 @@ class Service:
             raise store_unavailable()
         return serving
 
-    def _count(self, counts: Mapping[CountKey, Counted]) -> None:
-        for key, n in counts.items():
-            self.metrics.count(
-                "unswayed_decisions_total", n.decisions, campaign=key.campaign, mode=key.mode
-            )
-
     async def decide(
         self, campaign: str, asked: Sequence[DecideRequest | Refusal]
     ) -> list[bytes | Refusal]:
         """Decide, and record the decisions; return the responses as JSON.
 
-        Nothing waits for the store, except where an idempotency key promises the same response.
+        Nothing waits for the store, except where an idempotency key promises the same response: the
+        first decision under a key is the only one.
         """
         serving = self._open(campaign)
         now = serving.now()
-        found = serving.decided(asked, now)
-        if any(not isinstance(one, Refusal) and one.idempotency_key for one in asked):
-            return await self._decide_once(serving, asked, found)
-        payloads: list[bytes] = []
-        responses: list[bytes | Refusal] = []
-        for request, one in zip(asked, found, strict=True):
-            if isinstance(one, Refusal) or isinstance(request, Refusal):
-                responses.append(one)  # type: ignore[arg-type]  # refused both before and after
-                continue
-            payloads.append(encode_record(one))
-            token = self.watcher.signer.token(payloads[-1])
-            responses.append(serving.response(one, request, token))
-        counts = counted(one for one in found if not isinstance(one, Refusal))
-        self.writer.record(campaign, now, payloads, counts)
-        self._count(counts)
-        return responses
-
-    async def _decide_once(
-        self,
-        serving: Serving,
-        asked: Sequence[DecideRequest | Refusal],
-        found: Sequence[Record | Refusal],
-    ) -> list[bytes | Refusal]:
-        """Decide under idempotency keys: the first decision under a key is the only one."""
-        rows = []
-        for request, one in zip(asked, found, strict=True):
-            if not isinstance(one, Refusal) and not isinstance(request, Refusal):
-                # Decisions without a key in the same request get one that nobody else can have.
-                key = request.idempotency_key or f"\x01{one.id.hex()}"
-                rows.append(NewAsked(serving.name, key, one.time_ms, encode_record(one)))
-        kept = iter(await self._written(write_asked, rows))
+        pairs = list(zip(asked, serving.decided(asked, now), strict=True))
+        payloads = [encode_record(one) for _, one in pairs if isinstance(one, Record)]
+        is_keyed = any(isinstance(one, DecideRequest) and one.idempotency_key for one in asked)
+        if is_keyed:
+            # Decisions without a key in the same request get one that nobody else can have.
+            ids = [
+                (request.idempotency_key or f"\x01{one.id.hex()}", one.time_ms)
+                for request, one in pairs
+                if isinstance(one, Record) and isinstance(request, DecideRequest)
+            ]
+            rows = [
+                NewAsked(campaign, *id_, payload)
+                for id_, payload in zip(ids, payloads, strict=True)
+            ]
+            payloads = list(await self._written(write_asked, rows))
+        left = iter(payloads)
         responses: list[bytes | Refusal] = []
         new: list[Record] = []
-        for request, one in zip(asked, found, strict=True):
+        for request, one in pairs:
             if isinstance(one, Refusal) or isinstance(request, Refusal):
                 responses.append(one)  # type: ignore[arg-type]  # refused both before and after
                 continue
-            payload = next(kept)
-            first = decode_record(payload)
+            payload = next(left)
+            first = decode_record(payload) if is_keyed else one
             if first.id == one.id:
                 new.append(one)
             elif _asked_for(first) != _asked_for(one):
@@ -350,7 +325,12 @@ class Service:
                 )
                 continue
             responses.append(serving.response(first, request, self.watcher.signer.token(payload)))
-        self._count(counted(new))
+        counts = counted(new)
+        if not is_keyed:
+            self.writer.record(campaign, now, payloads, counts)
+        for (key, what), n in counts.items():
+            if what == "decisions":
+                self.metrics.count("unswayed_decisions_total", n, campaign=campaign, mode=key.mode)
         return responses
 
     async def reward(

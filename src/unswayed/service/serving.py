@@ -98,16 +98,13 @@ def apply_settings(connection: Connection, name: str, settings: Settings) -> Non
     if there is None:
         catalogue.create_campaign(connection, name, settings)
         return
-    kept = settings.with_labels(
-        contexts=list(there.settings.contexts), actions=list(there.settings.actions)
-    )
     # In the order that the store has: nothing changes when only the order does.
     kept = msgspec.structs.replace(
-        kept,
-        contexts=tuple(dict.fromkeys((*there.settings.contexts, *kept.contexts))),
-        actions=tuple(dict.fromkeys((*there.settings.actions, *kept.actions))),
-        features={**there.settings.features, **kept.features},
-    )
+        settings,
+        contexts=tuple(dict.fromkeys((*there.settings.contexts, *settings.contexts))),
+        actions=tuple(dict.fromkeys((*there.settings.actions, *settings.actions))),
+        features={**there.settings.features, **settings.features},
+    ).checked()
     changed = [
         f"{field} {getattr(there.settings, field)!r} -> {getattr(kept, field)!r}"
         for field in kept.__struct_fields__

@@ -6,7 +6,7 @@ import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -210,7 +210,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             )
         return value
 
-    def with_labels(self, *, contexts: list[str], actions: list[str]) -> Settings:
+    def with_labels(self, *, contexts: Sequence[str] = (), actions: Sequence[str] = ()) -> Settings:
         """Return the settings with labels added that are not there yet."""
         return msgspec.structs.replace(
             self,

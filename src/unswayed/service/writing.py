@@ -12,14 +12,16 @@ import logging
 import secrets
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from unswayed.service.database import Connection, Database, StoreError
-from unswayed.service.tokens import decode_record, encode_records
+from unswayed.service.tokens import Record, decode_record, encode_records
+
+logger = logging.getLogger("unswayed.service")
 
 #: Ours: decisions that wait to be recorded, about 200 bytes each; beyond that see ``Writer``.
 MOST_WAITING = 200_000
@@ -97,17 +99,22 @@ class Recorded(NamedTuple):
     payloads: Sequence[bytes]
 
 
-@dataclass(slots=True)
-class Counted:
-    """Counts of decisions, rewards, and shadow decisions that match the plan."""
+#: Numbers of decisions, of rewards, and of shadow decisions that match the plan.
+Counts = Counter[tuple[CountKey, Literal["decisions", "rewards", "matches"]]]
 
-    decisions: int = 0
-    rewards: int = 0
-    matches: int = 0
+
+def counted(records: Iterable[Record]) -> Counts:
+    """Return the numbers of decisions by context and mode."""
+    alike = Counter((r.campaign, r.context, r.mode, r.action == r.planned_action) for r in records)
+    counts: Counts = Counter()
+    for (*key, is_match), n in alike.items():
+        counts[CountKey(*key), "decisions"] += n
+        counts[CountKey(*key), "matches"] += n * is_match
+    return counts
 
 
 #: Writes rows of many requests at once, and returns a result for each row.
-Write = Callable[[Connection, list[Any], dict[CountKey, Counted]], Sequence[Any]]
+Write = Callable[[Connection, list[Any], Counts], Sequence[Any]]
 
 
 @dataclass(slots=True)
@@ -143,7 +150,7 @@ class Writer:
         self.requests: deque[_Request] = deque()
         self._decisions: deque[Recorded] = deque()
         self.n_waiting = 0
-        self._counts: dict[CountKey, Counted] = {}
+        self._counts: Counts = Counter()
         self._n_last = 0
         self._is_stopping = False
         self._connection: Connection | None = None
@@ -151,16 +158,12 @@ class Writer:
         self.n_dropped = 0
         self.n_commits = 0
         self.commit_seconds = 0.0
-        self._write_group([], [], {})
+        self._write_group([], [], Counter())
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
 
     def record(
-        self,
-        campaign: str,
-        time_ms: int,
-        payloads: Sequence[bytes],
-        counts: dict[CountKey, Counted],
+        self, campaign: str, time_ms: int, payloads: Sequence[bytes], counts: Counts
     ) -> None:
         """Record decisions that were made at one moment, soon."""
         if not payloads:
@@ -168,7 +171,7 @@ class Writer:
         with self._condition:
             self._decisions.append(Recorded(campaign, time_ms, payloads))
             self.n_waiting += len(payloads)
-            _add_counts(self._counts, counts)
+            self._counts.update(counts)
             while self.n_waiting > MOST_WAITING:
                 lost = self._decisions.popleft().payloads
                 self.n_waiting -= len(lost)
@@ -211,7 +214,7 @@ class Writer:
                     decisions.append(self._decisions.popleft())
                     n_taken += len(decisions[-1].payloads)
                 self.n_waiting -= n_taken
-                counts, self._counts = self._counts, {}
+                counts, self._counts = self._counts, Counter()
                 is_last = self._is_stopping and not requests
             if requests or decisions or counts or not self.is_healthy:
                 self._write_group(requests, decisions, counts)
@@ -235,13 +238,9 @@ class Writer:
         self._n_last = min(len(self.requests), _GROUP)
 
     def _write_group(
-        self,
-        requests: list[_Request],
-        decisions: list[Recorded],
-        counts: dict[CountKey, Counted],
+        self, requests: list[_Request], decisions: list[Recorded], counts: Counts
     ) -> None:
-        own: dict[CountKey, Counted] = {}
-        _add_counts(own, counts)
+        own = counts.copy()
         start = time.perf_counter()
         try:
             if self._connection is None:
@@ -266,7 +265,7 @@ class Writer:
                 self._connection.close()
                 self._connection = None
             with self._condition:
-                _add_counts(self._counts, counts)
+                self._counts.update(counts)
                 self._decisions.extendleft(reversed(decisions))
                 self.n_waiting += sum(len(one.payloads) for one in decisions)
             failure = error if isinstance(error, StoreError) else StoreError(repr(error))
@@ -276,9 +275,6 @@ class Writer:
             self.n_commits += 1
             self.commit_seconds += time.perf_counter() - start
             _respond(requests)
-
-
-logger = logging.getLogger("unswayed.service")
 
 
 def _respond(requests: list[_Request], failure: StoreError | None = None) -> None:
@@ -316,11 +312,14 @@ def write_chunks(connection: Connection, decisions: list[Recorded]) -> None:
         )
 
 
-def _write_counts(connection: Connection, writer: str, counts: dict[CountKey, Counted]) -> None:
+def _write_counts(connection: Connection, writer: str, counts: Counts) -> None:
     if not counts:
         return
     # Every writer has rows of its own: no two processes wait for each other.
-    rows = [(*key, writer, n.decisions, n.rewards, n.matches) for key, n in counts.items()]
+    rows = [
+        (*key, writer, counts[key, "decisions"], counts[key, "rewards"], counts[key, "matches"])
+        for key in dict.fromkeys(key for key, _ in counts)
+    ]
     connection.execute(
         "INSERT INTO counts (campaign, context, mode, writer, decisions, rewards, matches) "
         f"VALUES {', '.join(['(?, ?, ?, ?, ?, ?, ?)'] * len(rows))} "
@@ -347,16 +346,8 @@ def count_restored(connection: Connection, found: Mapping[CountKey, int]) -> Non
         )
 
 
-def _add_counts(to: dict[CountKey, Counted], more: dict[CountKey, Counted]) -> None:
-    for key, n in more.items():
-        total = to.setdefault(key, Counted())
-        total.decisions += n.decisions
-        total.rewards += n.rewards
-        total.matches += n.matches
-
-
 def write_rewards(
-    connection: Connection, rows: list[NewReward], counts: dict[CountKey, Counted]
+    connection: Connection, rows: list[NewReward], counts: Counts
 ) -> Sequence[KeptReward | None]:
     """Write rewards that are new, and return what the store has of each; None if nothing.
 
@@ -372,7 +363,7 @@ def write_rewards(
     kept: list[KeptReward | None] = []
     for row, new in zip(rows, is_new, strict=True):
         if new:
-            counts.setdefault(row.key, Counted()).rewards += 1
+            counts[row.key, "rewards"] += 1
             kept.append(KeptReward(row.value, row.received_ms, is_new=True))
         else:
             there = next(found)
@@ -381,7 +372,7 @@ def write_rewards(
 
 
 def write_activations(
-    connection: Connection, rows: list[NewActivation], _: dict[CountKey, Counted]
+    connection: Connection, rows: list[NewActivation], _: Counts
 ) -> Sequence[int | None]:
     """Write activations that are new, and return when each decision was activated; None if late."""
     timely = [row for row in rows if not row.is_late]
@@ -392,20 +383,11 @@ def write_activations(
     return [None if row is None else int(row[0]) for row in found]
 
 
-def write_asked(
-    connection: Connection, rows: list[NewAsked], counts: dict[CountKey, Counted]
-) -> Sequence[bytes]:
+def write_asked(connection: Connection, rows: list[NewAsked], counts: Counts) -> Sequence[bytes]:
     """Write decisions under an idempotency key, and return the first one under that key."""
     inserted = connection.insert_new("asked", NewAsked._fields, rows)
-    decisions = []
-    for row, new in zip(rows, inserted, strict=True):
-        if new:
-            record = decode_record(row.record)
-            decisions.append(Recorded(row.campaign, row.time_ms, [row.record]))
-            key = CountKey(record.campaign, record.context, record.mode)
-            n = counts.setdefault(key, Counted())
-            n.decisions += 1
-            n.matches += record.action == record.planned_action
-    write_chunks(connection, decisions)
+    new = [row for row, is_new in zip(rows, inserted, strict=True) if is_new]
+    counts.update(counted(decode_record(row.record) for row in new))
+    write_chunks(connection, [Recorded(row.campaign, row.time_ms, [row.record]) for row in new])
     found = connection.rows_of("asked", ("campaign", "key"), ("record",), [r[:2] for r in rows])
     return [bytes(row[0]) for row in found if row is not None]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
-from starlette.concurrency import run_in_threadpool
+import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -180,15 +180,10 @@ async def live(call: Call, viewer: Viewer) -> Response:
 
 async def _live_rows(call: Call, viewer: Viewer) -> list[dict[str, Any]]:
     campaigns = (await endpoints.list_campaigns(call))["campaigns"]
-    seen = [one for one in campaigns if viewer.may_see(one["name"])]
-
-    def totals() -> list[dict[str, int]]:
-        with call.service.database.connected() as connection:
-            return [counted(connection, one["name"])[1] for one in seen]
-
-    counts = await run_in_threadpool(totals)
+    seen = [one for one in campaigns if viewer.may_see(one.name)]
+    counts = [(await call.read(counted, one.name))[1] for one in seen]
     return [
-        {**one, "mode": one["settings"].mode, **total}
+        {**msgspec.to_builtins(one), "mode": one.settings.mode, **total}
         for one, total in zip(seen, counts, strict=True)
     ]
 
@@ -216,7 +211,7 @@ async def policies(call: Call, viewer: Viewer) -> Response:
 async def confirm(call: Call, viewer: Viewer) -> Response:
     """Ask for confirmation to serve a version."""
     served, wanted = await endpoints.show_policy(call), await endpoints.show_version(call)
-    held = (await endpoints.show_campaign(call))["settings"].held_action
+    held = (await endpoints.show_campaign(call)).settings.held_action
 
     hashes = {(one["policy"] or {}).get("partition", {}).get("hash") for one in (served, wanted)}
     contexts = [*served["plan"]["contexts"]]
