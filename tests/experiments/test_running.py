@@ -24,32 +24,22 @@ from unswayed.simulation.simulate import simulate
 SMALL = miniature(find_experiment("figure-2a"))
 
 
-class Count:
-    """A watcher that counts."""
-
-    def __init__(self) -> None:
-        self.expected = self.finished = 0
-
-    def expect(self, n: int) -> None:
-        """Count what will be run."""
-        self.expected += n
-
-    def advance(self, n: int) -> None:
-        """Count what was run."""
-        self.finished += n
-
-
 def run(
     folder: Path, *, experiment: Experiment = SMALL, repetitions: int = 2
 ) -> tuple[list[Row], int]:
     """Run in this process and return the rows and how many repetitions were run."""
-    count = Count()
+    counts: list[tuple[int, int]] = []
     with Workers(1) as workers:
         rows = run_missing(
-            experiment, Store(folder), workers, repetitions=repetitions, watcher=count
+            experiment,
+            Store(folder),
+            workers,
+            repetitions=repetitions,
+            on_progress=lambda *numbers: counts.append(numbers),
         )
-    assert count.expected == count.finished
-    return rows, count.finished
+    finished, expected = map(sum, zip(*counts, strict=True))
+    assert expected == finished
+    return rows, finished
 
 
 def values(rows: list[Row]) -> dict[object, float]:

@@ -20,9 +20,9 @@ from unswayed.limits.checks import (
     Traffic,
     check_count,
 )
+from unswayed.limits.hideability import counted
 from unswayed.limits.planner import (
     DEFAULT_LEAD,
-    PAPER_METHOD,
     LogPlan,
     MethodPlan,
     Plan,
@@ -143,52 +143,32 @@ def plan(
     if from_log is None:
         words += (_test_words(result, described.context_probabilities),)
     if json:
-        print_json(
-            {
-                "plan": asdict(result),
-                "log": None if from_log is None else _log_json(from_log),
-                "words": words,
-            }
-        )
+        found = {} if from_log is None else asdict(from_log)
+        found.pop("plan", None)
+        print_json({"plan": asdict(result), "log": found or None, "words": words})
         return
     for sentence in words:
         print_line(sentence)
     _print_plan(result)
 
 
-def _log_json(found: LogPlan) -> dict[str, object]:
-    return {name: value for name, value in asdict(found).items() if name != "plan"}
-
-
 def _print_plan(result: Plan) -> None:
-    rows: list[list[str | int | float | None]] = [
-        [
-            f"method: {method.method}",
-            f"{method.interactions_per_user:,}",
-            f"{method.total_interactions:,}",
-            f"{method.context_steps:,}",
-            f"{method.gain:.2g}",
-        ]
-        for method in result.methods
-    ]
-    rows += [
-        ["one user alone", _count(result.interactions_alone), "-", "-", "1"],
-        ["bound, any method", _count(result.lower_bound), "-", "-", "-"],
-        ["bound, uniform play", _count(result.lower_bound_uniform), "-", "-", "-"],
-    ]
+    first = result.methods[0]
+    needed = (first.interactions_per_user, first.total_interactions, first.context_steps)
     print_table(
         f"{result.n_contexts:,} contexts, {result.n_actions:,} actions, {result.n_users:,} users, "
         f"{100 * result.adversarial_fraction:g}% colluders, "
         f"loss {result.target_suboptimality:g}",
         ["", "plays per user", "plays in all", "T0", "share of alone"],
-        rows,
+        [
+            [f"method: {first.method}", *(f"{n:,}" for n in needed), f"{first.gain:.2g}"],
+            ["one user alone", f"{result.interactions_alone:,}", "-", "-", "1"],
+            ["bound, any method", f"{result.lower_bound:,}", "-", "-", "-"],
+            ["bound, uniform play", f"{result.lower_bound_uniform:,}", "-", "-", "-"],
+        ],
         note="Lower bounds: exact for any method; a normal approximation for uniform play. "
         "T0: plays that estimate context probabilities.",
     )
-
-
-def _count(number: float | None) -> str | None:
-    return None if number is None else f"{number:,}"
 
 
 def plan_words(plan: Plan) -> tuple[str, ...]:
@@ -203,11 +183,11 @@ def plan_words(plan: Plan) -> tuple[str, ...]:
     ]
     if plan.lower_bound > 1:  # nobody can learn from less than one play
         words.append(
-            f"With fewer than {_plays(plan.lower_bound)} per user no method can promise that: the "
+            f"With fewer than {counted(plan.lower_bound)} per user no method can promise that: the "
             "coalition could exchange the best action and the runner-up in every context and leave "
             "no trace."
         )
-    words += [_users(plan), *[_estimators(plan)] * (first.method == PAPER_METHOD)]
+    words += [_users(plan), _estimators(plan)]
     gain = (
         f"A user who learns alone would need {1 / first.gain:,.3g} times as many plays for the "
         "same loss."
@@ -254,7 +234,7 @@ def _context_phase(plan: Plan, method: MethodPlan) -> str:
         return "No plays are needed to separate frequent contexts from rare ones."
     return (
         f"The first {method.context_steps:,} of all plays (T0, "
-        f"{_plays(round(method.context_steps / plan.n_users))} per user) estimate how likely the "
+        f"{counted(round(method.context_steps / plan.n_users))} per user) estimate how likely the "
         f"contexts are; their errors add up to {method.context_error:.2g} at most."
     )
 
@@ -274,15 +254,14 @@ def log_words(found: LogPlan) -> tuple[str, ...]:
     """Return what a plan from a log says, what is missing first."""
     plan = found.plan
     had = f"The log has {found.interactions_per_user:.3g} plays per user of {plan.n_users:,} users"
-    if found.more_interactions == 0:
-        first = f"{had}: enough for this target."
-    else:
-        first = f"{had}: {found.more_interactions:,} more of each are missing for this target."
-    users = ""
-    if found.more_interactions and found.users_instead is not None:
-        users = f"With {found.users_instead:,} users as active as these it would be enough too."
-    elif found.more_interactions:
-        users = "More users who are as active as these would not make up for it."
+    words = [f"{had}: enough for this target."]
+    if found.more_interactions:
+        words = [
+            f"{had}: {found.more_interactions:,} more of each are missing for this target.",
+            "More users who are as active as these would not make up for it."
+            if found.users_instead is None
+            else f"With {found.users_instead:,} users as active as these it would be enough too.",
+        ]
     withstands = (
         f"As it is, it meets the target for a coalition of {_accounts(found.withstands, plan)}."
         if found.withstands
@@ -292,7 +271,7 @@ def log_words(found: LogPlan) -> tuple[str, ...]:
         f"From {_accounts(found.hidden_by, plan)} on, a coalition could hide a difference of "
         f"{2 * plan.target_suboptimality:g} from every method."
     )
-    return tuple(sentence for sentence in (first, users, withstands, hidden) if sentence)
+    return (*words, withstands, hidden)
 
 
 def _accounts(share: float, plan: Plan) -> str:
@@ -347,7 +326,3 @@ def _test_words(plan: Plan, context_probabilities: str | None) -> str:
         f"No constants are fitted for method {DEFAULT_METHOD}, the default of learn: learn with "
         f"--method {first.method} to have what is planned. To try both: unswayed simulate {command}"
     )
-
-
-def _plays(number: int) -> str:
-    return "1 play" if number == 1 else f"{number:,} plays"

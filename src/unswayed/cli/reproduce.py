@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -56,7 +56,7 @@ def reproduce(
                     workers,
                     quick=quick,
                     repetitions=repetitions,
-                    watcher=_Bar(progress, experiment.id),
+                    on_progress=_bar(progress, experiment.id),
                 )
                 for experiment in named
             ]
@@ -66,20 +66,15 @@ def reproduce(
     _print(outcomes, out, as_json=json)
 
 
-class _Bar:
-    """A line of the progress bar, whose length becomes known stage by stage."""
+def _bar(progress: Progress, name: str) -> Callable[[int, int], None]:
+    """Return a line of the progress bar, whose length becomes known stage by stage."""
+    task = progress.add_task(name, total=None)
 
-    def __init__(self, progress: Progress, name: str) -> None:
-        self._progress = progress
-        self._task = progress.add_task(name, total=None)
-        self._total = 0
+    def advance(finished: int, expected: int) -> None:
+        total = progress.tasks[task].total or 0
+        progress.update(task, advance=finished, total=total + expected)
 
-    def expect(self, n: int) -> None:
-        self._total += n
-        self._progress.update(self._task, total=self._total)
-
-    def advance(self, n: int) -> None:
-        self._progress.advance(self._task, n)
+    return advance
 
 
 def _print(outcomes: Sequence[Outcome], out: Path, *, as_json: bool) -> None:

@@ -263,19 +263,22 @@ def own_is_no_worse(
     )
 
 
-def falls_like_a_root(name: str, statement: str, series: str) -> Judge:
-    """Judge that Robust MCB's error falls at least as fast as the square root of x."""
+def falls_like_a_root(
+    name: str, statement: str, series: str, *, quantile: float | None = None
+) -> Judge:
+    """Judge that Robust MCB's mean error, or a quantile, falls at least like the root of x."""
+    of = "" if quantile is None else f"of the {quantile:.0%} quantile "
 
     def judge(results: Results) -> Claim:
         curve = results.curve("paper", series)
-        return resampled(
-            name,
-            statement,
-            f"log-log slope over all points; at most {ROOT_SLOPE:g}",
-            curve.values,
-            lambda values: log_slope(curve.xs, values.mean(axis=0)),
-            below=ROOT_SLOPE,
-        )
+
+        def slope(values: FloatArray) -> float:
+            means: FloatArray = values.mean(axis=0)
+            errors = means if quantile is None else np.quantile(values, quantile, axis=0)
+            return log_slope(curve.xs, errors)
+
+        statistic = f"log-log slope {of}over all points; at most {ROOT_SLOPE:g}"
+        return resampled(name, statement, statistic, curve.values, slope, below=ROOT_SLOPE)
 
     return judge
 

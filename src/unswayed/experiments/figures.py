@@ -22,7 +22,7 @@ from unswayed.experiments.claims import (
     resampled,
 )
 from unswayed.experiments.drawing import Panel, panels
-from unswayed.experiments.results import Curve, Results
+from unswayed.experiments.results import Results
 from unswayed.experiments.sweeps import Experiment, Point, along, suboptimality_in_arena, with_own
 
 PER_VISIT = "paper-per-visit"
@@ -74,16 +74,24 @@ WIDEST = 0.5
 """Ours: an interval for the slope that is wider than this resolves nothing."""
 
 
-def _unsaturated_slope(results: Results) -> Claim:
-    """Judge the slope of Figure 2(c), where the gap is fixed."""
-    paper = results.curve("paper")
-    low, high = (share * UNIFORM_LOSS for share in UNSATURATED)
-    return _slope_claim(
-        "slope-one-half",
-        "Before saturation suboptimality falls like (T/L)^-1/2: the log-log slope is -1/2.",
-        paper,
-        np.flatnonzero((paper.means >= low) & (paper.means <= high)),
-    )
+def _slope(name: str, statement: str, algorithm: str = "paper", *, is_cut: bool = False) -> Judge:
+    """Return a judge of a slope of -1/2, over all points or, cut, over those before saturation."""
+
+    def judge(results: Results) -> Claim:
+        curve = results.curve(algorithm)
+        low, high = UNSATURATED if is_cut else (-np.inf, np.inf)
+        chosen = (curve.means >= low * UNIFORM_LOSS) & (curve.means <= high * UNIFORM_LOSS)
+        xs = curve.xs[chosen]
+        claim = resampled(
+            name,
+            statement,
+            f"log-log slope over T/L in {', '.join(f'{x:g}' for x in xs) or 'none'}",
+            curve.values[:, chosen],
+            lambda values: log_slope(xs, values.mean(axis=0)),
+        )
+        return contains(claim, -0.5, widest=WIDEST)
+
+    return judge
 
 
 def _scaled_slope(algorithm: str, name: str, reading: str) -> Judge:
@@ -92,25 +100,7 @@ def _scaled_slope(algorithm: str, name: str, reading: str) -> Judge:
         f"With gaps that shrink like (T/L)^-1/2, Robust MCB {reading} loses in proportion: the "
         "log-log slope is -1/2."
     )
-
-    def judge(results: Results) -> Claim:
-        curve = results.curve(algorithm)
-        return _slope_claim(f"slope-{name}", statement, curve, np.arange(curve.xs.size))
-
-    return judge
-
-
-def _slope_claim(name: str, statement: str, curve: Curve, chosen: np.ndarray) -> Claim:
-    xs = curve.xs[chosen]
-    points = ", ".join(f"{x:g}" for x in xs) or "none"
-    claim = resampled(
-        name,
-        statement,
-        f"log-log slope over T/L in {points}",
-        curve.values[:, chosen],
-        lambda values: log_slope(xs, values.mean(axis=0)),
-    )
-    return contains(claim, -0.5, widest=WIDEST)
+    return _slope(f"slope-{name}", statement, algorithm)
 
 
 def _figure(
@@ -205,7 +195,11 @@ EXPERIMENTS = (
                 - r.curve("paper").values[:, -1]
             },
         ),
-        _unsaturated_slope,
+        _slope(
+            "slope-one-half",
+            "Before saturation suboptimality falls like (T/L)^-1/2: the log-log slope is -1/2.",
+            is_cut=True,
+        ),
         everywhere(
             "visits-need-less",
             "By Section 3.1, with means over visits, Robust MCB loses no more than by the appendix "

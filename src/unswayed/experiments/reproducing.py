@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -87,14 +86,8 @@ def find_experiment(name: str) -> Experiment:
     return next(experiment for experiment in experiments if experiment.id == name)
 
 
-class Watcher(Protocol):
-    """Shows the progress of a run."""
-
-    def expect(self, n: int) -> None:
-        """Add repetitions to the expected total."""
-
-    def advance(self, n: int) -> None:
-        """Report finished repetitions."""
+Progress = Callable[[int, int], None]
+"""Is called with numbers of repetitions: those that finished, and those to expect further."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +107,7 @@ def run_missing(
     workers: Workers,
     *,
     repetitions: int,
-    watcher: Watcher | None = None,
+    on_progress: Progress = lambda _finished, _expected: None,
 ) -> list[Row]:
     """Run all repetitions that the store does not have yet, and return all rows.
 
@@ -128,12 +121,10 @@ def run_missing(
         rows = store.rows()
         done = {key_of(row) for row in rows}
         tasks = _missing(experiment, stage, done, strongest_attacks(rows), repetitions)
-        if watcher is not None:
-            watcher.expect(sum(len(task.repetitions) for task in tasks))
+        on_progress(0, sum(len(task.repetitions) for task in tasks))
         for finished in workers.results(perform, tasks):
             store.add(finished)
-            if watcher is not None:
-                watcher.advance(len(finished))
+            on_progress(len(finished), 0)
     return store.compact()
 
 
@@ -208,18 +199,14 @@ def perform(task: Task) -> list[Row]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Result of an experiment.
-
-    ``cpu_seconds`` is the processor time of all repetitions that the results hold, whenever they
-    were run; ``commit`` the code of all rows; ``settings`` a digest of seeds and points.
-    """
+    """Result of an experiment."""
 
     id: str
     title: str
     repetitions: int
-    cpu_seconds: float
-    commit: str
-    settings: str
+    cpu_seconds: float  # of all repetitions that the results hold, whenever they were run
+    commit: str  # of all rows
+    settings: str  # a digest of seeds and points
     claims: tuple[Claim, ...]
 
 
@@ -230,7 +217,7 @@ def run_and_report(
     *,
     quick: bool = False,
     repetitions: int | None = None,
-    watcher: Watcher | None = None,
+    on_progress: Progress = lambda _finished, _expected: None,
 ) -> Outcome:
     """Run missing repetitions of an experiment, then write figures and claims into its folder."""
     if repetitions is None:
@@ -240,7 +227,7 @@ def run_and_report(
         Store(folder),
         workers,
         repetitions=repetitions,
-        watcher=watcher,
+        on_progress=on_progress,
     )
     return _report(experiment, folder, rows)
 

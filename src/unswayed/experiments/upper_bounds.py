@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.experiments.claims import (
-    ROOT_SLOPE,
     Claim,
     Judge,
     everywhere,
@@ -58,8 +57,6 @@ PER_USER = "interactions per user T/L"
 
 class Witness(OracleMaker):
     """Wraps a maker of learners and records which users are good."""
-
-    is_good: BoolArray
 
     def __init__(self, make: LearnerMaker) -> None:
         self._make = make
@@ -143,19 +140,6 @@ WORLDS_MARGIN = 0.05
 """Ours: a share of worlds that is smaller by less than this counts as nine of ten."""
 
 
-def _quantile_slope(results: Results) -> Claim:
-    curve = results.curve("paper", "A = 5")
-    return resampled(
-        "slope",
-        f"At {curve.series}, the largest error of an arm falls at least like (T/L)^-1/2 in nine "
-        "worlds of ten.",
-        f"log-log slope of the 90% quantile over all points; at most {ROOT_SLOPE:g}",
-        curve.values,
-        lambda values: log_slope(curve.xs, np.quantile(values, QUANTILE, axis=0)),
-        below=ROOT_SLOPE,
-    )
-
-
 def _quantile_growth(results: Results) -> Claim:
     few, many = (results.curve("paper", results.series[end]) for end in (0, -1))
 
@@ -214,16 +198,16 @@ def _base_case(
 
 
 class Visits:
-    """Always plays the first action and records the contexts of each user."""
+    """Always plays the first action and records the contexts of each user (Algorithm 1, line 3)."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        self._seen = Accumulator(n_actions=setting.n_actions)
+        self.seen = Accumulator(n_actions=setting.n_actions)
 
     def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        """Algorithm 1, line 3: play any action and move on."""
+        """Play any action and move on."""
         actions = np.zeros(users.size, dtype=np.int64)
-        self._seen.add(users, contexts, actions, outcomes[:, 0])
+        self.seen.add(users, contexts, actions, outcomes[:, 0])
         return actions
 
     def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - nothing is learned
@@ -231,18 +215,12 @@ class Visits:
         shape = (self.setting.n_contexts, self.setting.n_actions)
         return np.full(shape, 1.0 / self.setting.n_actions)
 
-    def tallies(self) -> Tallies:
-        """Return all visits."""
-        return self._seen.tallies(n_users=self.setting.n_users, n_contexts=self.setting.n_contexts)
-
 
 def context_error(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
     """Return the l1 distance between estimated and true context probabilities.
 
-    Parameters
-    ----------
-    algorithm
-        "paper" is Algorithm 1; "naive-mean" counts all visits; "oracle" those of good users.
+    Of the algorithms, "paper" is Algorithm 1, "naive-mean" counts all visits, and "oracle" those of
+    good users.
     """
     visits: list[Visits] = []
 
@@ -251,7 +229,7 @@ def context_error(settings: Settings, algorithm: str, attack: str, repetition: i
         return visits[-1]
 
     is_good = _witnessed(make, settings, algorithm, attack, repetition)
-    tallies = visits[-1].tallies()
+    tallies = visits[-1].seen.tallies(n_users=settings.users, n_contexts=settings.contexts)
     if algorithm == "paper":
         found = estimate_context_probabilities(tallies, alpha=settings.alpha)
         estimated = found.context_probabilities
@@ -357,12 +335,10 @@ def _interactions_needed(means: FloatArray) -> FloatArray:
     """
     grid = np.log(INTERACTIONS)
     needed = np.full(len(means), np.nan)
-    for row, losses_of_row in enumerate(means):
-        reached = np.flatnonzero(losses_of_row <= TARGET)
-        if reached.size and reached[0] > 0:
-            after = reached[0]
-            worse, better = losses_of_row[after - 1], losses_of_row[after]
-            share = (worse - TARGET) / (worse - better)
+    for row, losses in enumerate(means):
+        after = int(np.argmax(losses <= TARGET))  # 0 also if it never does
+        if after > 0:
+            share = (losses[after - 1] - TARGET) / (losses[after - 1] - losses[after])
             needed[row] = np.exp(grid[after - 1] + share * (grid[after] - grid[after - 1]))
     return needed
 
@@ -443,7 +419,13 @@ EXPERIMENTS = (
         {"A = 5": 5, "A = 20": 20, "A = 50": 50},
         largest_error,
         "largest error of an arm",
-        _quantile_slope,
+        falls_like_a_root(
+            "slope",
+            "At A = 5, the largest error of an arm falls at least like (T/L)^-1/2 in nine worlds "
+            "of ten.",
+            "A = 5",
+            quantile=QUANTILE,
+        ),
         everywhere(
             "within-the-bound",
             "At every A, the largest error of an arm is below 2·sqrt(alpha L/T) in nine worlds of "

@@ -11,14 +11,11 @@ from unswayed.limits.bounds import (
     upper_bound_suboptimality,
     users_needed,
 )
-from unswayed.limits.hideability import Hideability, LimitsRow, can_hide
+from unswayed.limits.hideability import can_hide
 from unswayed.limits.hiding import (
-    CountDistribution,
     HidingAdversary,
-    HidingPair,
     RewardUrns,
     binomial_counts,
-    coalition_for,
     hiding_distance,
     hiding_hellinger,
     largest_interactions,
@@ -28,20 +25,13 @@ from unswayed.limits.hiding import (
     total_variation,
     two_sided_adversaries,
 )
-from unswayed.limits.planner import MethodPlan, Plan, plan_traffic
+from unswayed.limits.planner import plan_traffic
 
 __all__ = [
-    "CountDistribution",
-    "Hideability",
     "HidingAdversary",
-    "HidingPair",
-    "LimitsRow",
-    "MethodPlan",
-    "Plan",
     "RewardUrns",
     "binomial_counts",
     "can_hide",
-    "coalition_for",
     "hiding_distance",
     "hiding_hellinger",
     "instance_complexity",

@@ -151,7 +151,7 @@ def _listed_plays(plays: int, hidden_until: int) -> list[int]:
 def _words(
     gap: float, fraction: float, asked: LimitsRow, hidden_until: int, n_users: int | None
 ) -> tuple[str, ...]:
-    plays, share = _counted(asked.interactions), percent(fraction)
+    plays, share = counted(asked.interactions), percent(fraction)
     if asked.is_hidden:
         verdict = (
             f"Yes: with {plays} per user a coalition of {share} can hide a gap of {gap:g} "
@@ -167,8 +167,8 @@ def _words(
         f"{percent(asked.smallest_coalition)} of the users."
     )
     until = (
-        f"A coalition of {share} can hide this gap for up to {_counted(hidden_until)} per user; "
-        f"from {_counted(hidden_until + 1)} on it cannot."
+        f"A coalition of {share} can hide this gap for up to {counted(hidden_until)} per user; "
+        f"from {counted(hidden_until + 1)} on it cannot."
         if hidden_until
         else f"A coalition of {share} cannot hide this gap even for one play per user."
     )
@@ -183,5 +183,6 @@ def _words(
     return words
 
 
-def _counted(plays: int) -> str:
+def counted(plays: int) -> str:
+    """Return a number of plays in words."""
     return "1 play" if plays == 1 else f"{plays:,} plays"
