@@ -33,7 +33,6 @@ from unswayed.audit.results import (
     GroupCard,
     Interval,
     ItemShift,
-    SharedItem,
     named_briefly,
 )
 from unswayed.learners.bounded import Reviewed
@@ -306,17 +305,15 @@ def _cards(log: AuditedLog, lies: list[_Lie], accounts: Accounts) -> list[GroupC
             plays = lie.plays[members]
             mean = float((plays * lie.means[members]).sum() / max(float(plays.sum()), 1.0))
         cards.append(
-            GroupCard(
-                id=accounts.group_ids[name],
-                name=name,
-                accounts=int(members.sum()),
+            log.card(
+                name,
+                members,
+                accounts,
+                _shared_items(log, members),
                 statement=_card_statement(int(members.sum()), lie, mean),
                 measure="mean reward of the items",
                 seen=mean,
                 expected=float("nan") if lie is None else lie.usual,
-                items=_shared_items(log, members),
-                examples=accounts.examples(members),
-                timeline=log.timeline(members),
             )
         )
     return sorted(cards, key=lambda card: -card.accounts)
@@ -335,25 +332,13 @@ def _card_statement(n_accounts: int, lie: _Lie | None, mean: float) -> str:
     )
 
 
-def _shared_items(log: AuditedLog, members: BoolArray) -> tuple[SharedItem, ...]:
+def _shared_items(log: AuditedLog, members: BoolArray) -> list[int]:
     """Return the items on which members and others differ most."""
     theirs, their_means = cell_means(log.tallies, members.astype(np.float64))
-    others, other_means = cell_means(log.tallies, (~members).astype(np.float64))
+    other_means = cell_means(log.tallies, (~members).astype(np.float64))[1]
     pull = np.abs(np.nansum((their_means - other_means) * theirs, axis=0))
-    their_mean, other_mean = (
-        np.nansum(plays * means, axis=0) / np.maximum(plays.sum(axis=0), 1.0)
-        for plays, means in ((theirs, their_means), (others, other_means))
-    )
-    return tuple(
-        SharedItem(
-            action=log.events.action_labels[a],
-            members=int(members.sum()),
-            members_mean=float(their_mean[a]),
-            others_mean=float(other_mean[a]),
-        )
-        for a in np.argsort(-pull, kind="stable")[:MOST_ITEMS].tolist()
-        if theirs[:, a].any()
-    )
+    order = np.argsort(-pull, kind="stable")[:MOST_ITEMS].tolist()
+    return [a for a in order if theirs[:, a].any()]
 
 
 def _statement(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unswayed.arrays import BoolArray, IntArray
+from unswayed.arrays import BoolArray
 from unswayed.audit.coordination import (
     CLEAR_GIVERS,
     SUSPECT_WEIGHT,
@@ -28,9 +28,7 @@ from unswayed.audit.results import (
     ErrorRates,
     GroupCard,
     Interval,
-    SharedItem,
 )
-from unswayed.events import Label
 from unswayed.learners.explaining import plain_actions
 from unswayed.policy import best_known
 
@@ -47,15 +45,14 @@ MOST_GROUPS = 30
 def audit_users(log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray) -> Audit:
     """Audit a log by what accounts rate, how, and together with whom."""
     events, n_users = log.events, log.events.n_users
-    items, n_items = _items(log)
     judged = np.flatnonzero(~is_cleared)
     ratings = ratings_of(
         events.users[judged],
-        items[judged],
+        log.items[judged],
         events.rewards[judged],
         None if events.times is None else events.times[judged],
         n_users=n_users,
-        n_items=n_items,
+        n_items=log.n_items,
     )
     found = find_coordination(ratings, is_fake)
     groups = [f"group {number + 1}" if number >= 0 else "" for number in found.group_of.tolist()]
@@ -107,16 +104,6 @@ def audit_users(log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray) -> A
     )
 
 
-def _items(log: AuditedLog) -> tuple[IntArray, int]:
-    """Return what users chose: actions, or cells where contexts are the longer list."""
-    events = log.events
-    actions = events.actions.astype(np.int64)
-    if events.n_contexts <= events.n_actions:
-        return actions, events.n_actions
-    cells = events.contexts.astype(np.int64) * events.n_actions + actions
-    return cells, events.n_contexts * events.n_actions
-
-
 def _reasons(found: Coordination) -> list[str]:
     """Return the reason of each account; empty for those who are not flagged."""
     reasons = [""] * len(found.scores)
@@ -153,36 +140,15 @@ def _card(
         words += f" Compared with others, a member {' and '.join(habits[:MOST_HABITS])}."
     rated, counts = np.unique(ratings.items[is_member[ratings.users]], return_counts=True)
     most = np.argsort(-counts, kind="stable")[:MOST_ITEMS]
-    name = f"group {number + 1}"
-    return GroupCard(
-        id=accounts.group_ids[name],
-        name=name,
-        accounts=len(members),
+    return log.card(
+        f"group {number + 1}",
+        is_member,
+        accounts,
+        rated[most].tolist(),
         statement=words,
         measure="items that a pair rated alike",
         seen=seen,
         expected=expected,
-        items=tuple(
-            _shared_item(log, is_member, item, n)
-            for item, n in zip(rated[most].tolist(), counts[most].tolist(), strict=True)
-        ),
-        examples=accounts.examples(is_member),
-        timeline=log.timeline(is_member),
-    )
-
-
-def _shared_item(log: AuditedLog, members: BoolArray, item: int, n_members: int) -> SharedItem:
-    events = log.events
-    rows = np.flatnonzero(_items(log)[0] == item)
-    theirs, rewards = members[events.users[rows]], events.rewards[rows]
-    name: Label = events.action_labels[item % events.n_actions]
-    if events.n_contexts > events.n_actions:
-        name = f"{events.context_labels[item // events.n_actions]}: {name}"
-    return SharedItem(
-        action=name,
-        members=n_members,
-        members_mean=float(rewards[theirs].mean()) if theirs.any() else float("nan"),
-        others_mean=float(rewards[~theirs].mean()) if (~theirs).any() else float("nan"),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from scipy import special
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
@@ -18,12 +19,14 @@ from unswayed.audit.results import (
     Case,
     ChangedDecision,
     Deed,
+    GroupCard,
     ItemShift,
+    SharedItem,
     Timeline,
     named_briefly,
     stable_id,
 )
-from unswayed.events import Events
+from unswayed.events import Events, Label
 from unswayed.tallies import Tallies, UserTallies, entry_users
 from unswayed.visible import percent
 
@@ -56,6 +59,21 @@ class AuditedLog:
     tallies: UserTallies
     regime: Regime
     notes: tuple[str, ...]
+
+    @property
+    def n_items(self) -> int:
+        """Number of what can be chosen: actions, or cells where users choose among contexts."""
+        events = self.events
+        is_cell = self.regime.name == "users" and events.n_contexts > events.n_actions
+        return events.n_actions * (events.n_contexts if is_cell else 1)
+
+    @property
+    def items(self) -> IntArray:
+        """What was chosen in each event; shape (n_events,), below ``n_items``."""
+        events, actions = self.events, self.events.actions.astype(np.int64)
+        if self.n_items == events.n_actions:
+            return actions
+        return np.asarray(events.contexts.astype(np.int64) * events.n_actions + actions)
 
     def accounts(
         self,
@@ -124,54 +142,91 @@ class AuditedLog:
         )
 
     def cases(self, accounts: Accounts) -> tuple[Case, ...]:
-        """Return the most suspicious of the flagged accounts, and what each of them did."""
-        events, is_flagged = self.events, accounts.is_flagged
-        order = accounts.order[is_flagged[accounts.order]][:MOST_CASES]
-        if not len(order):
-            return ()
+        """Return the most suspicious of the flagged accounts, and what each of them did.
+
+        Of its cells, those are listed that differ most from others, weighed by plays.
+        """
+        events, chosen = self.events, accounts.flagged[:MOST_CASES]
         cells = events.contexts.astype(np.int64) * events.n_actions + events.actions
-        others = ~is_flagged[events.users]
         n_cells = events.n_contexts * events.n_actions
+        others = ~accounts.is_flagged[events.users]
         plays = np.bincount(cells[others], minlength=n_cells)
         means = np.bincount(cells[others], events.rewards[others], n_cells) / np.maximum(plays, 1)
-        wanted = np.full(events.n_users, -1)
-        wanted[order] = np.arange(len(order))
-        rows = np.flatnonzero(wanted[events.users] >= 0)
-        rows = rows[np.lexsort((cells[rows], wanted[events.users[rows]]))]
-        ends = np.searchsorted(wanted[events.users[rows]], np.arange(len(order) + 1))
+        rows = np.isin(events.users, chosen)
+        times = np.full(len(events), np.nan) if events.times is None else events.times
+        table = pa.table(
+            {
+                "user": events.users[rows],
+                "cell": cells[rows],
+                "reward": events.rewards[rows],
+                "time": pa.array(times[rows], from_pandas=True),
+            }
+        )
+        done: dict[int, list[Deed]] = {}
+        columns = [("reward", "count"), ("reward", "mean"), ("time", "max")]
+        found = table.group_by(["user", "cell"]).aggregate(columns).sort_by("cell")
+        for user, cell, count, mean, last in zip(*found.to_pydict().values(), strict=True):
+            context, action = divmod(cell, events.n_actions)
+            done.setdefault(user, []).append(
+                Deed(
+                    context=events.context_labels[context],
+                    action=events.action_labels[action],
+                    plays=count,
+                    mean=mean,
+                    others_mean=float(means[cell]) if plays[cell] else float("nan"),
+                    others=int(plays[cell]),
+                    last_seen=None if last is None else moment(last),
+                )
+            )
+
+        def pull(deed: Deed) -> float:
+            return deed.plays * abs(float(np.nan_to_num(deed.mean - deed.others_mean)))
+
         return tuple(
             Case(
                 user=accounts.labels[code],
                 group=accounts.groups[code],
                 reason=accounts.reasons[code],
-                deeds=self._deeds(rows[ends[place] : ends[place + 1]], cells, plays, means),
+                deeds=tuple(sorted(done[code], key=pull, reverse=True)[:MOST_DEEDS]),
             )
-            for place, code in enumerate(order.tolist())
+            for code in chosen.tolist()
         )
 
-    def _deeds(
-        self, rows: IntArray, cells: IntArray, plays: IntArray, means: FloatArray
-    ) -> tuple[Deed, ...]:
-        """Return what was done in the cells that differ most from others, weighed by plays."""
-        events, found = self.events, []
-        met, starts = np.unique(cells[rows], return_index=True)
-        for cell, some in zip(met.tolist(), np.split(rows, starts[1:]), strict=True):
-            context, action = divmod(cell, events.n_actions)
-            times = np.empty(0) if events.times is None else events.times[some]
-            times = times[np.isfinite(times)]
-            found.append(
-                Deed(
-                    context=events.context_labels[context],
-                    action=events.action_labels[action],
-                    plays=len(some),
-                    mean=float(events.rewards[some].mean()),
-                    others_mean=float(means[cell]) if plays[cell] else float("nan"),
-                    others=int(plays[cell]),
-                    last_seen=moment(float(times.max())) if len(times) else None,
+    def card(
+        self,
+        name: str,
+        members: BoolArray,
+        accounts: Accounts,
+        items: Sequence[int],
+        **words: Any,
+    ) -> GroupCard:
+        """Return the card of a group, with the means of some items for members and others."""
+        events, codes = self.events, self.items
+        is_member = members[events.users]
+        shared = []
+        for item in items:
+            rows = codes == item
+            theirs, others = events.rewards[rows & is_member], events.rewards[rows & ~is_member]
+            label: Label = events.action_labels[item % events.n_actions]
+            if self.n_items > events.n_actions:
+                label = f"{events.context_labels[item // events.n_actions]}: {label}"
+            shared.append(
+                SharedItem(
+                    action=label,
+                    members=len(np.unique(events.users[rows & is_member])),
+                    members_mean=float(theirs.mean()) if len(theirs) else float("nan"),
+                    others_mean=float(others.mean()) if len(others) else float("nan"),
                 )
             )
-        found.sort(key=lambda deed: -deed.plays * abs(np.nan_to_num(deed.mean - deed.others_mean)))
-        return tuple(found[:MOST_DEEDS])
+        return GroupCard(
+            id=accounts.group_ids[name],
+            name=name,
+            accounts=int(members.sum()),
+            items=tuple(shared),
+            examples=tuple(accounts.labels[code] for code in accounts.first(members).tolist()),
+            timeline=self.timeline(members),
+            **words,
+        )
 
     def timeline(self, members: BoolArray) -> Timeline | None:
         """Return when members and others were active; None without times."""

@@ -170,9 +170,8 @@ class Accounts:
 
     def cases(self) -> pa.Table:
         """Return the flagged accounts, with ids that stay the same and when they were active."""
-        order = self.order[self.is_flagged[self.order]]
-        codes = order.tolist()
-        table = self._table(order)
+        order = self.flagged
+        codes, table = order.tolist(), self._table(order)
         ids = [self.group_ids.get(self.groups[code], "") for code in codes]
         names = [stable_id("case", self.labels[code]) for code in codes]
         table = table.add_column(0, "group_id", pa.array(ids, pa.string()))
@@ -196,10 +195,14 @@ class Accounts:
             }
         )
 
-    def examples(self, members: BoolArray) -> tuple[Label, ...]:
-        """Return the most suspicious of some accounts."""
-        chosen = self.order[members[self.order]][:MOST_EXAMPLES]
-        return tuple(self.labels[code] for code in chosen.tolist())
+    def first(self, members: BoolArray, most: int | None = MOST_EXAMPLES) -> IntArray:
+        """Return the codes of the most suspicious of some accounts."""
+        return self.order[members[self.order]][:most]
+
+    @property
+    def flagged(self) -> IntArray:
+        """Codes of flagged accounts, the most suspicious first."""
+        return self.first(self.is_flagged, None)
 
     @property
     def order(self) -> IntArray:

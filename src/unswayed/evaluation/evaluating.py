@@ -15,9 +15,9 @@ the upper end from the policy as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -81,18 +81,13 @@ FEWEST_USERS, SPLITS = 4, 3
 """A half needs two users; and, ours, how often users are split in halves."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Judged:
-    """A policy on the events of a log.
+class Judged(NamedTuple):
+    """A policy on the events of a log."""
 
-    ``table`` has the probabilities of actions, shape (n_contexts, n_actions), and ``halves`` for
-    each split those of the policies that are evaluated on its halves; it is empty if the policy is
-    evaluated as it is.
-    """
-
-    table: FloatArray
+    table: FloatArray  # shape (n_contexts, n_actions), probabilities of actions
     fitting: Fitting
     reason: str
+    # For each split the tables of the policies evaluated on its halves, if it is cross-fitted.
     halves: tuple[tuple[FloatArray, FloatArray], ...] = ()
 
 
@@ -247,23 +242,13 @@ def evaluate_policy(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
-    """A policy and its baseline on the events of a log, with one model of rewards.
+class Comparison(NamedTuple):
+    """A policy and its baseline on the events of a log, with one model of rewards."""
 
-    Attributes
-    ----------
-    terms
-        Of the policy and of the baseline: as they are, and for each split that was cross-fitted.
-    weights
-        Shape (n_users,); those of users in the model and in the estimates.
-    is_rival_fitted
-        Whether the baseline was cross-fitted, too.
-    """
-
+    # Of the policy and of the baseline: as they are, and for each split that was cross-fitted.
     terms: tuple[tuple[Terms, Terms], ...]
-    weights: FloatArray
-    is_rival_fitted: bool
+    weights: FloatArray  # shape (n_users,), in the model and in the estimates
+    is_rival_fitted: bool  # whether the baseline was cross-fitted, too
 
     @classmethod
     def of(
@@ -296,19 +281,22 @@ class Comparison:
             found.append((pair[0], pair[1] if len(pair) > 1 else pair[0].logged()))
         return cls(tuple(found), weights, any(one.halves for one in policies[1:]))
 
-    def logged(self, rows: BoolArray | None = None) -> Estimate:
-        """Return the mean reward of honest users in what was logged."""
-        terms = self.terms[0][0]
-        terms = terms if rows is None else terms.rows(rows)
-        return value_of(terms.logged().totals(), self.weights)
+    def rows(self, selected: BoolArray) -> Comparison:
+        """Return the comparison on some events, with the same model."""
+        some = tuple((policy.rows(selected), base.rows(selected)) for policy, base in self.terms)
+        return self._replace(terms=some)
 
-    def estimates(self, honest: Honest | None = None, rows: BoolArray | None = None) -> EvaluatedBy:
+    def logged(self) -> Estimate:
+        """Return the mean reward of honest users in what was logged."""
+        return value_of(self.terms[0][0].logged().totals(), self.weights)
+
+    def estimates(self, honest: Honest | None = None) -> EvaluatedBy:
         """Return the value and the uplift for all users alike, or for honest ones.
 
-        ``rows`` are events that count, if not all. Of honest users with all that may be hidden. If
-        the policy was cross-fitted, the policy as it is has the upper end.
+        Of honest users with all that may be hidden. If the policy was cross-fitted, the policy as
+        it is has the upper end.
         """
-        as_is, *crossed = (self._of_split(*pair, honest, rows) for pair in self.terms)
+        as_is, *crossed = (self._of_split(*pair, honest) for pair in self.terms)
         parts = list(as_is)
         for at, own in enumerate(as_is if crossed else ()):
             estimate, low, high, error = np.mean([split[at] for split in crossed], axis=0).tolist()
@@ -319,26 +307,18 @@ class Comparison:
         return EvaluatedBy(honest is not None, value, uplift, sampling)
 
     def _of_split(
-        self, policy: Terms, baseline: Terms, honest: Honest | None, rows: BoolArray | None
+        self, policy: Terms, baseline: Terms, honest: Honest | None
     ) -> tuple[Estimate, Estimate, Estimate]:
         """Return the value, the uplift, and the uplift if nobody lies unseen."""
-        totals, against = (
-            (one if rows is None else one.rows(rows)).totals() for one in (policy, baseline)
-        )
-        value = value_of(totals, self.weights)
-        uplift = chance = value_of(totals, self.weights, against)
+        value = value_of(policy.totals(), self.weights)
+        uplift = chance = value_of(policy.totals(), self.weights, baseline.totals())
         if honest is not None and honest.share > 0.0:
-            value = self._hidden(value, honest, policy, None, rows)
-            uplift = self._hidden(chance, honest, policy, baseline, rows)
+            value = self._hidden(value, honest, policy, None)
+            uplift = self._hidden(chance, honest, policy, baseline)
         return value, uplift, chance
 
     def _hidden(
-        self,
-        found: Estimate,
-        honest: Honest,
-        policy: Terms,
-        against: Terms | None,
-        rows: BoolArray | None,
+        self, found: Estimate, honest: Honest, policy: Terms, against: Terms | None
     ) -> Estimate:
         """Return an estimate whose interval allows for accounts that lie unseen.
 
@@ -348,19 +328,20 @@ class Comparison:
         if against is not None:
             factors, expected = factors - against.ratios, expected - against.expected
         residuals = policy.rewards - policy.fitted
-        low, high = honest.bounds(factors, residuals, rows)
-        kept = slice(None) if rows is None else rows
-        users, n = policy.users[kept], policy.n_users
-        own = self.weights[users]
-        mean = float(own @ (factors * residuals)[kept]) / max(float(own.sum()), 1e-300)
-        design = Totals.of(users, expected[kept], n)
+        low, high = honest.bounds(factors, residuals)
+        own = self.weights[policy.users]
+        mean = float(own @ (factors * residuals)) / max(float(own.sum()), 1e-300)
+        design = Totals.of(policy.users, expected, policy.n_users)
         chance = Z * value_of(design, self.weights).error
         low = min(found.low, found.estimate - float(np.hypot(max(mean - low, 0.0), chance)))
         high = max(found.high, found.estimate + float(np.hypot(max(high - mean, 0.0), chance)))
-        if against is None:  # no mean exceeds the rewards
-            low = max(low, min(float(policy.rewards.min()), found.low))
-            high = min(high, max(float(policy.rewards.max()), found.high))
-        return found._replace(low=low, high=high)
+        # No mean exceeds the rewards, and no two differ by more than the rewards do.
+        least, most = (
+            honest.range if against is None else (-np.ptp(honest.range), np.ptp(honest.range))
+        )
+        return found._replace(
+            low=max(low, min(least, found.low)), high=min(high, max(most, found.high))
+        )
 
 
 def _partition_of(policy: Policy | Source, baseline: Policy | Source | None) -> Partition | None:
@@ -571,15 +552,16 @@ def _by_context(
             continue
         here = events.contexts == s
         action = int(table[s].argmax())
-        of_honest = robust.estimates(honest, here)
+        ours = robust.rows(here)
+        of_honest = ours.estimates(honest.rows(here))
         rows.append(
             ContextValue(
                 context=events.context_labels[s],
                 share=float(visits[s] / len(events)),
                 action=events.action_labels[action],
                 plays=int((events.actions[here] == action).sum()),
-                logged=robust.logged(here),
-                naive=plain.estimates(rows=here).value,
+                logged=ours.logged(),
+                naive=plain.rows(here).estimates().value,
                 robust=of_honest.value,
                 uplift=of_honest.uplift,
             )

@@ -21,11 +21,11 @@ spread: then the bound is that of trimming the share x.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+from scipy import optimize, special
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.evaluation.estimators import CONFIDENCE
@@ -93,28 +93,17 @@ class Honest:
 
     If m is not what was seen, lies hide in the rewards of its cells: the largest ones, or the
     smallest. So beside redrawn rewards there are some without the share x of either.
-
-    Attributes
-    ----------
-    users, variances
-        Shape (n_events,); codes, and variances of an honest reward.
-    weights
-        Shape (n_users,); the largest plausible probability that an account is honest.
-    sampled
-        Shape (n_events,); events of the users that were drawn for.
-    draws
-        Shape (3, n_draws, n_sampled); residuals of these events: redrawn from all rewards, without
-        the largest, and without the smallest.
-    share
-        x: the largest share of accounts that may lie, those included that were found.
     """
 
-    users: npt.NDArray[np.integer]
-    variances: FloatArray
-    weights: FloatArray
-    sampled: BoolArray
+    users: npt.NDArray[np.integer]  # shape (n_events,)
+    variances: FloatArray  # shape (n_events,), of an honest reward
+    weights: FloatArray  # shape (n_users,), largest plausible probability to be honest
+    sampled: BoolArray  # shape (n_events,), events of the users that were drawn for
+    # Shape (3, n_draws, n_sampled), residuals of these events: redrawn from all rewards, without
+    # the largest, and without the smallest.
     draws: FloatArray
-    share: float
+    share: float  # x, with the accounts that were found
+    range: tuple[float, float]  # smallest and largest reward
 
     @classmethod
     def of(cls, events: Events, honesty: FloatArray, *, share: float, draws: int = DRAWS) -> Honest:
@@ -131,7 +120,11 @@ class Honest:
         variances = (squares / np.maximum(law.masses, 1e-300))[cells]
         is_drawn = rng.random(len(honesty)) < MOST_EVENTS / len(users)
         sampled = is_drawn[users]
-        uniforms, at = rng.random((draws, int(sampled.sum()))), cells[sampled]
+        at = cells[sampled]
+        # In the order of accounts, cells and rewards: that of the rows does not matter.
+        places = np.lexsort((rewards[sampled], at, users[sampled]))
+        uniforms = np.empty((draws, len(at)))
+        uniforms[:, places] = rng.random((draws, len(at)))
         # The rest of the share after those who were found.
         unseen = min(max(0.0, 1.0 - (1.0 - share) / float(honesty.mean())), 0.9)
         parts = (0.0, 1.0), (0.0, 1.0 - unseen), (unseen, 1.0)
@@ -142,18 +135,26 @@ class Honest:
             sampled,
             np.stack([law.draw(at, uniforms, *part) for part in parts]),
             share,
+            (float(rewards.min()), float(rewards.max())),
         )
 
-    def bounds(
-        self, factors: FloatArray, residuals: FloatArray, rows: BoolArray | None = None
-    ) -> tuple[float, float]:
+    def rows(self, selected: BoolArray) -> Honest:
+        """Return what is known of some events."""
+        return replace(
+            self,
+            users=self.users[selected],
+            variances=self.variances[selected],
+            sampled=self.sampled[selected],
+            draws=self.draws[:, :, selected[self.sampled]],
+        )
+
+    def bounds(self, factors: FloatArray, residuals: FloatArray) -> tuple[float, float]:
         """Return the smallest and largest mean residual of honest accounts, per event.
 
-        ``factors`` are c_i and ``residuals`` r_i − m_i; ``rows`` are events that count, if not all.
+        ``factors`` are c_i and ``residuals`` r_i − m_i.
         """
-        is_in = np.ones(len(self.users), np.bool_) if rows is None else rows
-        n_users, users, c = len(self.weights), self.users[is_in], factors[is_in]
-        variances = np.bincount(users, c**2 * self.variances[is_in], n_users)
+        n_users, users = len(self.weights), self.users
+        variances = np.bincount(users, factors**2 * self.variances, n_users)
         is_seen = variances > 1e-12 * max(float(variances.max(initial=0.0)), 1e-300)
         n = int(is_seen.sum())
         if n < 2:  # without any spread, nothing was moved; with one account, nothing is known
@@ -163,10 +164,9 @@ class Honest:
         def by_account(codes: npt.NDArray[np.integer], values: FloatArray) -> FloatArray:
             return np.asarray(np.bincount(codes, values, n_users)[is_seen] / unit, np.float64)
 
-        both = self.sampled & is_in
-        drawn, at, own = self.users[both], is_in[self.sampled], factors[both]
+        drawn, own = users[self.sampled], factors[self.sampled]
         is_drawn = (np.bincount(drawn, minlength=n_users) > 0)[is_seen]
-        seen = c * residuals[is_in]
+        seen = factors * residuals
         squares = by_account(users, seen**2) / unit
         z, visits = by_account(users, seen), by_account(users, np.ones(len(users)))
         # m is a mean over all accounts; those without any spread add nothing to it.
@@ -176,34 +176,22 @@ class Honest:
         kept = float(weights.mean())
         share = max(self.share, 1.0 - kept)
 
-        def redrawn(laws: list[FloatArray]) -> tuple[FloatArray, float]:
+        def redrawn(draws: FloatArray) -> tuple[FloatArray, float]:
             """Return z of honest accounts, and the scale that is applied to them."""
-            values = [own * law for law in laws]
+            values = [own * draw for draw in draws]
             found = np.concatenate([by_account(drawn, one)[is_drawn] for one in values])
             usual = np.concatenate([(by_account(drawn, one**2) / unit)[is_drawn] for one in values])
             scale = _least_scale(squares, usual, share)
             return scale * found, scale
 
-        plain, scale = redrawn(list(self.draws[0][:, at]))
+        plain, scale = redrawn(self.draws[0])
         drawn_sizes = np.tile(sizes[is_drawn], len(self.draws[0]))
         t = _threshold(share - (1.0 - kept), n, scale)
         ends = []
         for sign in (-1.0, 1.0):
-            is_raised = (sign * own > 0.0).astype(np.int64)
-            other, _ = redrawn(
-                [np.where(is_raised, up, down) for down, up in self.draws[1:, :, at].swapaxes(0, 1)]
-            )
-            ends.append(
-                sign
-                * _largest(
-                    sign * z,
-                    visits,
-                    weights * sizes,
-                    (sign * plain, sign * other, drawn_sizes),
-                    share,
-                    t,
-                )
-            )
+            other, _ = redrawn(np.where(sign * own > 0.0, self.draws[2], self.draws[1]))
+            honest = sign * plain, sign * other, drawn_sizes
+            ends.append(sign * _largest(sign * z, visits, weights * sizes, honest, share, t))
         return ends[0], ends[1]
 
 
@@ -254,21 +242,10 @@ def _largest(
         needed = n * min(float(near.mean()), float(far.mean())) - noise
         return float(sizes @ np.maximum(z - m * visits - t, 0.0)) - needed
 
-    low, high = centre, centre
-    step = 1.0 / float(visits.mean())
-    for _ in range(60):  # doubling, so that it ends even where nothing bounds m
-        if excess(high) <= 0.0:
-            break
-        high, step = high + step, 2.0 * step
-    else:
+    # Doubled steps, so that the search ends even where nothing bounds m.
+    steps = (2.0 ** np.arange(61) - 1.0) / float(visits.mean())
+    high = next((centre + step for step in steps if excess(centre + step) <= 0.0), None)
+    if high is None:
         return np.inf
-    step = 1.0 / float(visits.mean())
-    while excess(low) < 0.0:
-        low, step = low - step, 2.0 * step
-    for _ in range(30):
-        middle = (low + high) / 2.0
-        if excess(middle) >= 0.0:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2.0
+    low = next(centre - step for step in steps if excess(centre - step) >= 0.0)
+    return float(optimize.brentq(excess, low, high, xtol=1e-12))
