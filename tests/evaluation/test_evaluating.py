@@ -98,6 +98,22 @@ def test_intervals_hold_under_quiet_lies(
     assert robust.high - robust.low < 0.25
 
 
+def test_the_order_of_the_rows_does_not_matter(rng: np.random.Generator) -> None:
+    log, policy = log_with(rng, "push"), policy_that_plays(TARGET)
+    once = evaluate_policy(log, policy, alpha=0.2).honest
+    again = evaluate_policy(log.rows(rng.permutation(len(log))), policy, alpha=0.2).honest
+    assert once.value == pytest.approx(again.value, rel=1e-6)
+    assert once.uplift == pytest.approx(again.uplift, rel=1e-6)
+
+
+def test_an_uplift_stays_within_the_range_of_rewards(rng: np.random.Generator) -> None:
+    """Where nearly half of few accounts may lie, nothing else bounds it."""
+    log = log_with(rng)
+    found = evaluate_policy(log.rows(log.users < 30), policy_that_plays(TARGET), alpha=0.49)
+    assert (found.honest.uplift.low, found.honest.uplift.high) == (-1.0, 1.0)
+    assert -1.0 < found.honest.sampling.low < found.honest.sampling.high < 1.0
+
+
 @pytest.mark.parametrize("tastes", [0.0, 0.1])
 def test_without_an_attack_nothing_is_lost(rng: np.random.Generator, tastes: float) -> None:
     found = evaluate_policy(log_with(rng, tastes=tastes), policy_that_plays(TARGET), alpha=0.2)

@@ -43,7 +43,7 @@ from unswayed.learners.estimates import Estimates
 from unswayed.learners.explaining import is_suspected, notes_on_policy, plain_actions
 from unswayed.learners.learning import Learned, learn_policy
 from unswayed.learners.methods import DEFAULT_METHOD
-from unswayed.learners.unknown_fraction import Auto, UnknownFraction
+from unswayed.learners.unknown_fraction import Auto
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, UserTallies, entry_users
 from unswayed.visible import counted, number
@@ -70,17 +70,12 @@ LARGEST_SHARE = 0.5
 
 
 class Agreement(NamedTuple):
-    """Suspicion of every account.
+    """Suspicion of every account."""
 
-    ``evidence``, shape (n_users,), is the largest log-odds of membership in a coalition, at least
-    0; ``by_coalition``, shape (n_coalitions, n_users), that for each, in the order of the lies.
-    ``p_values``, shape (n_users,), are shares of accounts of the null that show as much, adjusted
-    for the number of accounts (Benjamini and Hochberg): of those below a level at most that share
-    is chance.
-    """
-
-    evidence: FloatArray
-    by_coalition: FloatArray
+    evidence: FloatArray  # shape (n_users,), largest log-odds of membership, at least 0
+    by_coalition: FloatArray  # shape (n_coalitions, n_users), log-odds in the order of the lies
+    # Shape (n_users,), shares of accounts of the null that show as much, adjusted for the number of
+    # accounts (Benjamini and Hochberg): of those below a level at most that share is chance.
     p_values: FloatArray
 
 
@@ -140,19 +135,16 @@ def _plays_inside(tallies: Tallies, is_inside: BoolArray) -> FloatArray:
 
 
 class _Lie(NamedTuple):
-    """A lie: its items, number of accounts, verdict, and each account's responsibility.
-
-    ``mean`` is that of the items over all accounts, ``usual`` what is left without members.
-    """
+    """What a coalition lies about."""
 
     name: str
     items: str
     accounts: float
     is_flagged: bool
-    plays: FloatArray
-    means: FloatArray
-    mean: float
-    usual: float
+    plays: FloatArray  # shape (n_users,), of these items
+    means: FloatArray  # shape (n_users,), of their rewards
+    mean: float  # over all accounts
+    usual: float  # without members
 
 
 def audit_server(
@@ -179,6 +171,7 @@ def audit_server(
     changed = log.changed_decisions(
         plain_actions(tallies), policy.actions, means, policy.context_probabilities
     )
+    is_auto = learned.unknown_fraction is not None
     shifts, share = log.item_shifts(weights), _share(learned, lies, events.n_users)
     return log.audit(
         accounts,
@@ -196,7 +189,13 @@ def audit_server(
             measured_on="attacked logs with known colluders (python benchmarks/audit.py --part "
             "validation --every 1 --kinds production)",
         ),
-        limits=_limits(learned),
+        limits=(
+            *["Lies in few contexts, or that change only close decisions, may be missed."]
+            * is_auto,
+            *filter(None, [_hidden(learned)]),
+            "Not detected one by one: accounts that lie about items that they met once or twice.",
+            "Overlap between accounts is no evidence here, because the server chose the actions.",
+        ),
         notes=(*log.notes, *notes_on_policy(policy, policy.source)),
     )
 
@@ -238,28 +237,16 @@ def _lies(log: AuditedLog, learned: Learned, agreement: Agreement) -> list[_Lie]
         if lie["actions"]:
             items = named_briefly(lie["actions"])
             name = f"{'raises' if lie['direction'] == 'up' else 'lowers'} {items}"
-        if is_suspected(lie):
-            name = f"suspected: {name}"
-        lies.append(
-            _Lie(
-                name=name,
-                items=items,
-                accounts=lie["accounts"],
-                is_flagged=not is_suspected(lie),
-                plays=plays,
-                means=means,
-                mean=float(plays @ means / max(float(plays.sum()), 1.0)),
-                usual=float(rest @ means / max(float(rest.sum()), 1e-9)),
-            )
-        )
+        mean = float(plays @ means / max(float(plays.sum()), 1.0))
+        usual = float(rest @ means / max(float(rest.sum()), 1e-9))
+        is_flagged = not is_suspected(lie)
+        name = name if is_flagged else f"suspected: {name}"
+        lies.append(_Lie(name, items, lie["accounts"], is_flagged, plays, means, mean, usual))
     return lies
 
 
 def _in_words(
-    lies: list[_Lie],
-    weights: FloatArray,
-    agreement: Agreement,
-    is_fake: BoolArray,
+    lies: list[_Lie], weights: FloatArray, agreement: Agreement, is_fake: BoolArray
 ) -> tuple[list[str], list[str]]:
     """Return the group and the reason of each account; empty for accounts without one."""
     groups, reasons = [""] * len(weights), [""] * len(weights)
@@ -275,20 +262,16 @@ def _in_words(
         if best >= 0 or is_out[code]:
             groups[code] = lies[best].name if best >= 0 else QUIET
         if is_out[code] or is_clear[code]:
-            reasons[code] = _reason(None if best < 0 else lies[best], code, agreement)
+            reasons[code] = (
+                "agrees with others against the rest (p = "
+                f"{agreement.p_values[code]:.1g}, adjusted for the number of accounts)"
+            )
+            if best >= 0 and (plays := lies[best].plays[code]) > 0:
+                reasons[code] = (
+                    f"{plays:,.0f} plays of {lies[best].items} with mean "
+                    f"{lies[best].means[code]:.3g}, others {lies[best].usual:.3g}"
+                )
     return groups, reasons
-
-
-def _reason(lie: _Lie | None, code: int, agreement: Agreement) -> str:
-    if lie is not None and lie.plays[code] > 0:
-        return (
-            f"{lie.plays[code]:,.0f} plays of {lie.items} with mean {lie.means[code]:.3g}, "
-            f"others {lie.usual:.3g}"
-        )
-    return (
-        "agrees with others against the rest (p = "
-        f"{agreement.p_values[code]:.1g}, adjusted for the number of accounts)"
-    )
 
 
 def _cards(log: AuditedLog, lies: list[_Lie], accounts: Accounts) -> list[GroupCard]:
@@ -300,45 +283,32 @@ def _cards(log: AuditedLog, lies: list[_Lie], accounts: Accounts) -> list[GroupC
         members, lie = np.asarray(names == name, dtype=np.bool_), by_name[name]
         if not members.any():
             continue
-        mean = float("nan")
+        mean = usual = float("nan")
+        what = "rate like each other and unlike the rest, over many items at once."
         if lie is not None:
-            plays = lie.plays[members]
+            plays, usual = lie.plays[members], lie.usual
             mean = float((plays * lie.means[members]).sum() / max(float(plays.sum()), 1.0))
+            if lie.items:
+                what = f"reward {lie.items} with {mean:.3g} on average, others with {usual:.3g}."
+            what += "" if lie.is_flagged else " This may be chance: they still count."
+        # The items on which members and others differ most.
+        theirs, their_means = cell_means(log.tallies, members.astype(np.float64))
+        other_means = cell_means(log.tallies, (~members).astype(np.float64))[1]
+        pull = np.abs(np.nansum((their_means - other_means) * theirs, axis=0))
+        most = np.argsort(-pull, kind="stable")[:MOST_ITEMS].tolist()
         cards.append(
             log.card(
                 name,
                 members,
                 accounts,
-                _shared_items(log, members),
-                statement=_card_statement(int(members.sum()), lie, mean),
+                [item for item in most if theirs[:, item].any()],
+                statement=f"{counted(int(members.sum()), 'account')} {what}",
                 measure="mean reward of the items",
                 seen=mean,
-                expected=float("nan") if lie is None else lie.usual,
+                expected=usual,
             )
         )
     return sorted(cards, key=lambda card: -card.accounts)
-
-
-def _card_statement(n_accounts: int, lie: _Lie | None, mean: float) -> str:
-    suffix = "" if lie is None or lie.is_flagged else " This may be chance: they still count."
-    if lie is None or not lie.items:
-        return (
-            f"{n_accounts:,} accounts rate like each other and unlike the rest, over many items "
-            f"at once.{suffix}"
-        )
-    return (
-        f"{n_accounts:,} accounts reward {lie.items} with {mean:.3g} on average, others with "
-        f"{lie.usual:.3g}.{suffix}"
-    )
-
-
-def _shared_items(log: AuditedLog, members: BoolArray) -> list[int]:
-    """Return the items on which members and others differ most."""
-    theirs, their_means = cell_means(log.tallies, members.astype(np.float64))
-    other_means = cell_means(log.tallies, (~members).astype(np.float64))[1]
-    pull = np.abs(np.nansum((their_means - other_means) * theirs, axis=0))
-    order = np.argsort(-pull, kind="stable")[:MOST_ITEMS].tolist()
-    return [a for a in order if theirs[:, a].any()]
 
 
 def _statement(
@@ -348,31 +318,27 @@ def _statement(
     items: tuple[ItemShift, ...],
     changed: tuple[ChangedDecision, ...],
 ) -> str:
-    doubt = "".join(
-        f" Suspected: about {counted(lie.accounts, 'account')} "
-        + (
-            f"that reward {lie.items} with {lie.mean:.3g} on average over all, and "
-            f"{lie.usual:.3g} without them"
-            if lie.items
-            else "that agree with each other against the rest"
-        )
-        + "; they still count."
-        for lie in lies
-        if not lie.is_flagged
-    )
+    doubt = ""
+    for lie in lies:
+        if not lie.is_flagged:
+            what = " that agree with each other against the rest"
+            if lie.items:
+                means = f"{lie.usual:.3g} instead of {lie.mean:.3g}"
+                what = f", without which the mean of {lie.items} is {means}"
+            doubt += (
+                f" Suspected: about {counted(lie.accounts, 'account')}{what}; they still count."
+            )
     if not any(lie.is_flagged for lie in lies):
-        unknown = learned.unknown_fraction
-        hidden = None if unknown is None else _hidden(unknown)
-        unseen = "" if hidden is None else f" {hidden}"
-        return f"No coalition was found{' for certain' * bool(doubt)}.{doubt}{unseen}"
+        certain = " for certain" if doubt else ""
+        return f"No coalition was found{certain}.{doubt} {_hidden(learned)}".rstrip()
     what = moved_items(items) or "rate alike, against the rest"
-    decisions = counted(len(changed), "decision")
     cost = sum(change.cost * change.share for change in changed)
-    loss = (
-        f" Plain means would change {decisions} and cost honest users {number(cost)} per visit."
-        if changed
-        else " It changes no decision of plain means."
-    )
+    loss = " It changes no decision of plain means."
+    if changed:
+        decisions = counted(len(changed), "decision")
+        loss = (
+            f" Plain means would change {decisions} and cost honest users {number(cost)} per visit."
+        )
     weights = learned.estimates.user_weights
     n_users, n_flagged = len(weights), int((weights < ACCUSED).sum())
     return (
@@ -382,11 +348,12 @@ def _statement(
     )
 
 
-def _hidden(unknown: UnknownFraction) -> str | None:
-    """Return the share of accounts that could hide from every method, as a sentence."""
-    share = unknown.hidden_from
+def _hidden(learned: Learned) -> str:
+    """Return the share of accounts that could hide from every method, as a sentence if any."""
+    unknown = learned.unknown_fraction
+    share = None if unknown is None else unknown.hidden_from
     if share is None or share >= LARGEST_SHARE:
-        return None
+        return ""
     if share < NEARLY_NONE:
         return (
             "The best action and the next one are so close in most contexts that lies of very few "
@@ -395,19 +362,4 @@ def _hidden(unknown: UnknownFraction) -> str | None:
     return (
         f"No method can exclude that {share:.1%} of the accounts or more collude and exchange the "
         "best action and the next one."
-    )
-
-
-def _limits(learned: Learned) -> tuple[str, ...]:
-    unknown = learned.unknown_fraction
-    about_share = []
-    if unknown is not None:
-        about_share.append(
-            "Lies in few contexts, and lies that turn only close decisions, may not be seen."
-        )
-        about_share += [sentence] if (sentence := _hidden(unknown)) else []
-    return (
-        *about_share,
-        "Not detected one by one: accounts that lie about items that they met once or twice.",
-        "Overlap between accounts is no evidence here, because the server chose the actions.",
     )

@@ -69,7 +69,7 @@ def changes_of(before: Audit, now: Audit, since: str) -> Changes:
         for (name, old), n in shared.items()
         if name and old and n >= SAME_GROUP * former.groups.count(old)
     }
-    new = accounts.order[(accounts.is_flagged & ~was_flagged)[accounts.order]].tolist()
+    new = accounts.ordered(accounts.is_flagged & ~was_flagged).tolist()
     cleared = np.flatnonzero(was_flagged & ~accounts.is_flagged).tolist()
     return Changes(
         since=since,

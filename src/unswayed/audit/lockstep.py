@@ -98,16 +98,12 @@ OWN_SAY = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """Who rated what: one entry per (account, item), sorted by account.
+    """Who rated what: one entry per (account, item), sorted by account."""
 
-    Account u has the entries ``indptr[u]`` to ``indptr[u + 1]``; ``classes`` are codes of the
-    ratings, and ``times`` NaN where nothing is known, or None.
-    """
-
-    indptr: IntArray
+    indptr: IntArray  # account u has the entries indptr[u] to indptr[u + 1]
     items: IntArray
-    classes: IntArray
-    times: FloatArray | None
+    classes: IntArray  # codes of the ratings
+    times: FloatArray | None  # NaN where unknown
     n_items: int
     n_classes: int
 
@@ -125,6 +121,11 @@ class Ratings:
     def users(self) -> IntArray:
         """The account of each entry; shape (n_entries,)."""
         return np.repeat(np.arange(self.n_users), self.activity)
+
+    @property
+    def thresholds(self) -> FloatArray:
+        """Thresholds of a pair's evidence, in nats."""
+        return np.asarray(np.array(THRESHOLDS) * np.log(max(self.n_users, 2)))
 
     @cached_property
     def span(self) -> float:
@@ -228,26 +229,19 @@ def _binomial_tail(c: int, k: int, q: float) -> float:
 
 
 class _Rated(NamedTuple):
-    """Ratings by account and by key, and how many a pair is expected to share.
+    """Ratings by account and by key; a pair is expected to share λ = Σ_c o_c·d_uc·d_vc keys."""
 
-    Entries of account u and of key j begin at ``indptr[u]`` and ``order[starts[j]]``. ``times`` is
-    empty if nothing is known of times; ``window`` is what is close, ``q`` the probability of it.
-    ``is_kept`` are keys that pairs are looked at for. With ``stars`` d_uc, how often an account
-    gave each class, and ``overlap`` o_c, the chance that two ratings of a class are of one item,
-    accounts u and v are expected to share λ = Σ_c o_c·d_uc·d_vc keys.
-    """
-
-    indptr: IntArray
+    indptr: IntArray  # entries of account u begin at indptr[u]
     keys: IntArray
-    times: FloatArray
+    times: FloatArray  # empty if unknown
     users: IntArray
-    starts: IntArray
+    starts: IntArray  # entries of key j begin at order[starts[j]]
     order: IntArray
-    is_kept: BoolArray
-    stars: FloatArray
-    overlap: FloatArray
-    window: float
-    q: float
+    is_kept: BoolArray  # keys that pairs are looked at for
+    stars: FloatArray  # d_uc, how often an account gave each class
+    overlap: FloatArray  # o_c, chance that two ratings of a class are of one item
+    window: float  # what is close in time
+    q: float  # probability of that by chance
 
 
 @compiled
@@ -312,18 +306,13 @@ def _pairs(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lockstep:
-    """What was found; arrays over accounts have shape (n_users,).
+    """What was found."""
 
-    ``pairs`` are strong pairs of flagged accounts, a row each: accounts, shared ratings, and those
-    close in time; ``expected`` how many shared ones are explained. ``window`` is what counts as
-    close in time; None if times are not known.
-    """
-
-    scores: FloatArray
-    is_flagged: BoolArray
-    pairs: IntArray
-    expected: FloatArray
-    window: float | None
+    scores: FloatArray  # shape (n_users,)
+    is_flagged: BoolArray  # shape (n_users,)
+    pairs: IntArray  # strong pairs of flagged accounts: both, shared ratings, those close in time
+    expected: FloatArray  # number of shared ratings that is explained, of each pair
+    window: float | None  # what counts as close in time; None if times are unknown
 
 
 def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockstep:
@@ -344,7 +333,7 @@ def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockste
         # Generous accounts agree with generous ones: only what is left beyond that is flagged.
         rated = rated._replace(stars=stars, overlap=overlap)
         is_flagged = is_flagged & _judged(ratings, rated, is_fake)[1]
-    _, pairs, expected = _pairs(rated, _units(ratings), is_flagged, MOST_PAIRS)
+    _, pairs, expected = _pairs(rated, ratings.thresholds, is_flagged, MOST_PAIRS)
     if ratings.n_classes > 1:
         is_flagged = _alike(ratings, is_flagged, pairs)
     is_left = is_flagged[pairs[:, 0]] & is_flagged[pairs[:, 1]]
@@ -357,23 +346,16 @@ def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockste
     )
 
 
-def _units(ratings: Ratings) -> FloatArray:
-    """Return the thresholds of a pair's evidence, in nats."""
-    units: FloatArray = np.array(THRESHOLDS) * np.log(max(ratings.n_users, 2))
-    return units
-
-
 def _judged(
     ratings: Ratings, rated: _Rated, is_fake: BoolArray | None
 ) -> tuple[FloatArray, BoolArray]:
     """Return scores of accounts, and which are flagged."""
-    units = _units(ratings)
-    evidence = _pairs(rated, units, np.zeros(ratings.n_users, np.bool_), 0)[0]
+    evidence = _pairs(rated, ratings.thresholds, np.zeros(ratings.n_users, np.bool_), 0)[0]
     if is_fake is not None and is_fake.any():
         evidence[is_fake] = np.maximum(evidence[is_fake], evidence.max(axis=0))
     suspicion = np.log1p(evidence[:, 1])
-    from_others = _deviations(_spread(suspicion, ratings), LEAST_SCALE)
-    own = _own_deviations(suspicion)
+    from_others = _deviations(_spread(suspicion, ratings), LOWER_QUANTILES, LEAST_SCALE)
+    own = _deviations(suspicion, (LOWER_QUANTILES[0], 0.5), LEAST_OWN_SCALE)
     far = 1.0 if ratings.n_classes > 1 else WITHOUT_STARS
     nats = evidence[:, 0] / np.log(max(ratings.n_users, 2))
     return from_others + OWN_SAY * own, _flagged(from_others / far, own / far, nats)
@@ -465,22 +447,14 @@ def _agreement(ratings: Ratings, is_inside: BoolArray) -> tuple[FloatArray, Floa
     )
 
 
-def _deviations(values: FloatArray, least_scale: float) -> FloatArray:
-    """Return distances from the middle of the bulk, in its standard deviations."""
-    quantiles = np.quantile(values, LOWER_QUANTILES)
-    normal = special.ndtri(np.array(LOWER_QUANTILES))
-    scale = float(quantiles[1] - quantiles[0]) / float(normal[1] - normal[0])
-    middle = float(quantiles[1]) - scale * float(normal[1])
-    result: FloatArray = (values - middle) / max(scale, least_scale)
-    return result
-
-
-def _own_deviations(values: FloatArray) -> FloatArray:
-    """Return distances of accounts' own suspicion from the median, by the lower half's spread."""
-    low, middle = np.quantile(values, (LOWER_QUANTILES[0], 0.5))
-    scale = float(middle - low) / -float(special.ndtri(LOWER_QUANTILES[0]))
-    result: FloatArray = (values - middle) / max(scale, LEAST_OWN_SCALE)
-    return result
+def _deviations(
+    values: FloatArray, quantiles: tuple[float, float], least_scale: float
+) -> FloatArray:
+    """Return distances from the middle of a normal law through two quantiles, by its deviation."""
+    (low, high), normal = np.quantile(values, quantiles), special.ndtri(np.array(quantiles))
+    scale = (high - low) / (normal[1] - normal[0])
+    middle = high - scale * normal[1]
+    return np.asarray((values - middle) / max(scale, least_scale))
 
 
 def _closeness(ratings: Ratings) -> tuple[FloatArray, float, float]:

@@ -39,8 +39,8 @@ MOST_CASES, MOST_DEEDS = 50, 12
 MOST_SHIFTED = 100
 """Ours: items that are listed."""
 
-MOST_ITEMS = 10
-"""Ours: items on the card of a group."""
+MOST_ITEMS, MOST_EXAMPLES = 10, 5
+"""Ours: items and accounts on the card of a group."""
 
 CLEAR_SHIFT, RELATIVE = 2.0, 0.1
 """Ours: an item is listed if it was moved by so many standard errors of its mean, and by this share
@@ -146,7 +146,7 @@ class AuditedLog:
 
         Of its cells, those are listed that differ most from others, weighed by plays.
         """
-        events, chosen = self.events, accounts.flagged[:MOST_CASES]
+        events, chosen = self.events, accounts.ordered(accounts.is_flagged)[:MOST_CASES]
         cells = events.contexts.astype(np.int64) * events.n_actions + events.actions
         n_cells = events.n_contexts * events.n_actions
         others = ~accounts.is_flagged[events.users]
@@ -218,12 +218,13 @@ class AuditedLog:
                     others_mean=float(others.mean()) if len(others) else float("nan"),
                 )
             )
+        examples = accounts.ordered(members)[:MOST_EXAMPLES]
         return GroupCard(
             id=accounts.group_ids[name],
             name=name,
             accounts=int(members.sum()),
             items=tuple(shared),
-            examples=tuple(accounts.labels[code] for code in accounts.first(members).tolist()),
+            examples=tuple(accounts.labels[code] for code in examples.tolist()),
             timeline=self.timeline(members),
             **words,
         )

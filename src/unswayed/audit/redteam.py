@@ -29,19 +29,19 @@ SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4)
 
 LARGEST_SHARE = 0.45
 
-BEST, WORST = 0.99, 0.01
-"""Ours: quantiles of distinct rewards for the best and the worst one; beyond are outliers."""
+OUTLIERS = 0.01
+"""Ours: share of the distinct rewards at either end beyond what is called the best and worst."""
 
 MOST_ACCOUNTS = 20_000
 """Ours: maximum number of accounts into which a coalition is injected; larger logs are sampled."""
 
 
 class Injection(NamedTuple):
-    """What is injected: a kind of lies, a share of all accounts, and the action it is about."""
+    """Injected lies."""
 
     kind: str
-    share: float
-    target: str
+    share: float  # of all accounts
+    target: str  # the action they are about
 
 
 def parsed_injection(text: str | None, target: object) -> Injection | None:
@@ -51,11 +51,9 @@ def parsed_injection(text: str | None, target: object) -> Injection | None:
     Injection(kind='push', share=0.1, target='tea')
     """
     inject = option("--inject")
+    if text is None and target is not None:
+        raise InputError(f"{option('--target')} requires {inject}, such as push:0.1.")
     if text is None:
-        if target is not None:
-            raise InputError(
-                f"{option('--target')} requires {option('--inject')}, such as push:0.1."
-            )
         return None
     kind, _, size = text.partition(":")
     try:
@@ -99,7 +97,7 @@ def run_red_team(
         is_chosen[rng.choice(events.n_users, size=MOST_ACCOUNTS, replace=False)] = True
         events = part_of(events, is_chosen[events.users])
     rows: list[InjectedShare] = []
-    usual = np.zeros(2)
+    usual = None
     for share in sorted({*SHARES, injection.share}):
         attacked = _injected(events, injection.kind, target, share, rng)
         found = audit(attacked, share)
@@ -109,8 +107,7 @@ def run_red_team(
         weights = found.accounts.weights[plays.users]
         robust = plays.rewards @ weights / max(float(weights.sum()), 1e-300)
         means = np.array([plays.rewards.mean(), robust])
-        if share == 0.0:
-            usual = means
+        usual = means if usual is None else usual
         naive_shift, robust_shift = (means - usual).tolist()
         rows.append(
             InjectedShare(
@@ -139,11 +136,8 @@ def _injected(
     lies = (events.actions[copied] == target) & (rng.random(len(copied)) < KINDS[kind])
     # Of distinct rewards: where clicks are rare, nearly all quantiles of all rewards are 0.
     known = np.unique(events.rewards)
-    worst, best = (
-        np.quantile(known, WORST, method="lower"),
-        np.quantile(known, BEST, method="higher"),
-    )
-    rewards[lies] = worst if kind == "nuke" else best
+    n_outliers = int(OUTLIERS * (len(known) - 1))
+    rewards[lies] = known[n_outliers] if kind == "nuke" else known[-1 - n_outliers]
     return replace(
         events.rows(np.concatenate([np.arange(len(events)), copied])),
         users=np.concatenate([events.users, codes[events.users[copied]]]),

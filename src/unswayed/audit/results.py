@@ -10,7 +10,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +24,6 @@ from unswayed.visible import shortened
 
 MOST_LISTED = 200
 """Ours: accounts and rows that JSON and report list; ``--users`` and Parquet have all."""
-
-MOST_EXAMPLES = 5
-"""Ours: accounts on the card of a group."""
 
 Part = Literal["accounts", "cases", "items", "decisions", "groups"]
 """Parts of an audit that are tables."""
@@ -48,16 +45,6 @@ class Interval:
     estimate: float
     low: float
     high: float
-
-    def words(self) -> str:
-        """Return the ends of a share.
-
-        >>> Interval(0.1, 0.05, 0.2).words(), Interval(0.1, 0.05, math.inf).words()
-        ('5.0% to 20.0%', 'at least 5.0%')
-        """
-        if math.isinf(self.high):
-            return f"at least {self.low:.1%}"
-        return f"{self.low:.1%} to {self.high:.1%}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,16 +91,13 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCard:
-    """Accounts that belong together.
-
-    ``seen`` and ``expected`` say of what, in ``measure``: overlap of a pair, or mean reward.
-    """
+    """Accounts that belong together."""
 
     id: str
     name: str
     accounts: int
     statement: str
-    measure: str
+    measure: str  # what is seen and expected: overlap of a pair, or mean reward
     seen: float
     expected: float
     items: tuple[SharedItem, ...]
@@ -146,32 +130,37 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Accounts:
-    """Every account, in the order of codes; ``order`` sorts them, the most suspicious first.
-
-    Arrays have shape (n_users,). ``p_values`` are NaN where the regime has none, ``groups`` and
-    ``reasons`` empty for those in no group, and times in seconds since 1970, or None.
-    ``group_ids`` has by the name of a group an id that stays the same while the group grows.
-    """
+    """Every account, in the order of codes; arrays have shape (n_users,)."""
 
     labels: Labels
     weights: FloatArray
     scores: FloatArray
     interactions: IntArray
-    p_values: FloatArray
-    groups: list[str]
+    p_values: FloatArray  # NaN where the regime has none
+    groups: list[str]  # empty for those in no group, as reasons are
     reasons: list[str]
-    group_ids: Mapping[str, str]
-    first_seen: FloatArray | None
+    group_ids: Mapping[str, str]  # by name, ids that stay the same while a group grows
+    first_seen: FloatArray | None  # seconds since 1970
     last_seen: FloatArray | None
 
-    def table(self, most: int | None = None) -> pa.Table:
-        """Return one row per account, the most suspicious first, at most so many."""
-        return self._table(self.order[:most])
+    def table(self, codes: IntArray) -> pa.Table:
+        """Return one row for each of some accounts."""
+        return pa.table(
+            {
+                "user": pa.array(self.labels.values).take(pa.array(codes)),
+                "weight": self.weights[codes].round(6),
+                "score": self.scores[codes].round(6),
+                "group": pa.array([self.groups[code] for code in codes.tolist()], pa.string()),
+                "reason": pa.array([self.reasons[code] for code in codes.tolist()], pa.string()),
+                "interactions": self.interactions[codes],
+                "p_value": pa.array(self.p_values[codes], from_pandas=True),
+            }
+        )
 
     def cases(self) -> pa.Table:
         """Return the flagged accounts, with ids that stay the same and when they were active."""
-        order = self.flagged
-        codes, table = order.tolist(), self._table(order)
+        order = self.ordered(self.is_flagged)
+        codes, table = order.tolist(), self.table(order)
         ids = [self.group_ids.get(self.groups[code], "") for code in codes]
         names = [stable_id("case", self.labels[code]) for code in codes]
         table = table.add_column(0, "group_id", pa.array(ids, pa.string()))
@@ -182,32 +171,10 @@ class Accounts:
                 table = table.append_column(name, moments)
         return table
 
-    def _table(self, order: IntArray) -> pa.Table:
-        return pa.table(
-            {
-                "user": pa.array(self.labels.values).take(pa.array(order)),
-                "weight": self.weights[order].round(6),
-                "score": self.scores[order].round(6),
-                "group": pa.array([self.groups[code] for code in order.tolist()], pa.string()),
-                "reason": pa.array([self.reasons[code] for code in order.tolist()], pa.string()),
-                "interactions": self.interactions[order],
-                "p_value": pa.array(self.p_values[order], from_pandas=True),
-            }
-        )
-
-    def first(self, members: BoolArray, most: int | None = MOST_EXAMPLES) -> IntArray:
-        """Return the codes of the most suspicious of some accounts."""
-        return self.order[members[self.order]][:most]
-
-    @property
-    def flagged(self) -> IntArray:
-        """Codes of flagged accounts, the most suspicious first."""
-        return self.first(self.is_flagged, None)
-
-    @property
-    def order(self) -> IntArray:
-        """Codes by descending score."""
-        return np.argsort(-self.scores, kind="stable")
+    def ordered(self, members: BoolArray | bool = True) -> IntArray:
+        """Return the codes of all accounts, or of some, the most suspicious first."""
+        order = np.argsort(-self.scores, kind="stable")
+        return np.asarray(order[np.broadcast_to(members, len(order))[order]])
 
     @property
     def is_flagged(self) -> BoolArray:
@@ -235,18 +202,13 @@ class NewFlag:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What an audit finds that the audit of the events before a moment did not.
-
-    ``before`` is the verdict on what was before. ``accounts`` are new flags, the most suspicious
-    first, of which ``n_first_seen`` had no events before. ``cleared`` are accounts that were
-    flagged before and are not any more.
-    """
+    """What an audit finds that the audit of the events before a moment did not."""
 
     since: str
-    before: str
-    accounts: tuple[NewFlag, ...]
-    n_first_seen: int
-    cleared: tuple[Label, ...]
+    before: str  # the verdict on the events before
+    accounts: tuple[NewFlag, ...]  # newly flagged, the most suspicious first
+    n_first_seen: int  # newly flagged accounts without events before
+    cleared: tuple[Label, ...]  # flagged before, and not any more
 
     @property
     def n_joined(self) -> int:
@@ -314,20 +276,16 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InjectedShare:
-    """What an audit says of a log into which a coalition of one share was injected.
-
-    Shifts are of the target's mean against the log as it is; ``detected`` and
-    ``false_positives`` are the shares of members and of other accounts that are flagged.
-    """
+    """What an audit says of a log into which a coalition of one share was injected."""
 
     share: float
     accounts: int
     attacked: bool
     verdict: str
-    naive_shift: float
+    naive_shift: float  # of the target's mean, against the log as it is
     robust_shift: float
-    detected: float
-    false_positives: float
+    detected: float  # share of members that are flagged
+    false_positives: float  # share of other accounts that are flagged
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,9 +319,8 @@ class RedTeam:
                 f"{first.false_positives:.0%}."
             )
         if self.found_from is not None:
-            return (
-                f"The audit finds this attack from {100.0 * self.found_from:g}% of the accounts on."
-            )
+            start = f"{100.0 * self.found_from:g}%"
+            return f"The audit finds this attack from {start} of the accounts on."
         if found:
             return f"The audit finds this attack at {', '.join(found)}, but not at larger shares."
         return f"The audit finds this attack at no share up to {100.0 * others[-1].share:g}%."
@@ -426,37 +383,31 @@ class Audit:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, with the most suspicious accounts only."""
-        found: dict[str, Any] = plain(
-            {
-                "verdict": self.verdict,
-                "attacked": self.is_attacked,
-                "statement": self.statement,
-                "share": self.share,
-                "items": self.items,
-                "changed": self.changed,
-                "cost": self.cost,
-                "regime": self.regime,
-                "alpha": self.alpha,
-                "log": {
-                    "source": self.source,
-                    "events": self.n_events,
-                    "users": self.n_users,
-                    "contexts": self.n_contexts,
-                    "actions": self.n_actions,
-                },
-                "accounts": self.listed_accounts(),
-                "flagged": int(self.accounts.is_flagged.sum()),
-                "groups": self.groups,
-                "cases": self.cases,
-                "error_rates": self.rates,
-                "limits": self.limits,
-                "notes": self.notes,
-            }
+        log = {
+            name: getattr(self, f"n_{name}") for name in ("events", "users", "contexts", "actions")
+        }
+        as_they_are = (
+            "verdict",
+            "statement",
+            "share",
+            "items",
+            "changed",
+            "cost",
+            "regime",
+            "alpha",
         )
-        found["changes"] = None if self.changes is None else self.changes.to_json()
-        found["reference"] = None if self.difference is None else self.difference.to_json()
-        found["red_team"] = None if self.red_team is None else self.red_team.to_json()
-        return found
+        return {
+            **{name: plain(getattr(self, name)) for name in as_they_are},
+            "attacked": self.is_attacked,
+            "log": {"source": self.source, **log},
+            "accounts": plain(self.listed_accounts()),
+            "flagged": int(self.accounts.is_flagged.sum()),
+            **{name: plain(getattr(self, name)) for name in ("groups", "cases", "limits", "notes")},
+            "error_rates": plain(self.rates),
+            "changes": self.changes and self.changes.to_json(),
+            "reference": self.difference and self.difference.to_json(),
+            "red_team": self.red_team and self.red_team.to_json(),
+        }
 
     def table(self, part: Part = "accounts") -> pa.Table:
         """Return a part as a table; ``.to_pandas()`` and ``polars.from_arrow`` make data frames.
@@ -464,7 +415,7 @@ class Audit:
         ``accounts`` are all of them, ``cases`` the flagged ones with ids that stay the same.
         """
         if part == "accounts":
-            return self.accounts.table()
+            return self.accounts.table(self.accounts.ordered())
         if part == "cases":
             return self.accounts.cases()
         rows, kind = {
@@ -477,8 +428,8 @@ class Audit:
 
     def listed_accounts(self) -> list[dict[str, Any]]:
         """Return the most suspicious accounts, one row each."""
-        rows: list[dict[str, Any]] = self.accounts.table(MOST_LISTED).to_pylist()
-        return rows
+        rows = self.accounts.table(self.accounts.ordered()[:MOST_LISTED]).to_pylist()
+        return cast("list[dict[str, Any]]", rows)
 
 
 def plain(value: Any) -> Any:

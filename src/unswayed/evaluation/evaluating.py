@@ -336,21 +336,18 @@ class Comparison(NamedTuple):
         low = min(found.low, found.estimate - float(np.hypot(max(mean - low, 0.0), chance)))
         high = max(found.high, found.estimate + float(np.hypot(max(high - mean, 0.0), chance)))
         # No mean exceeds the rewards, and no two differ by more than the rewards do.
-        least, most = (
-            honest.range if against is None else (-np.ptp(honest.range), np.ptp(honest.range))
-        )
-        return found._replace(
-            low=max(low, min(least, found.low)), high=min(high, max(most, found.high))
-        )
+        least, most = honest.range
+        if against is not None:
+            least, most = least - most, most - least
+        low, high = max(low, min(least, found.low)), min(high, max(most, found.high))
+        return found._replace(low=low, high=high)
 
 
 def _partition_of(policy: Policy | Source, baseline: Policy | Source | None) -> Partition | None:
     """Return the partition of the policy; refuse a baseline with contexts of another kind."""
-    found = [
-        one.partition if isinstance(one, Policy) else None
-        for one in ((policy,) if baseline is None else (policy, baseline))
-    ]
-    if len({None if one is None else one.hash for one in found}) > 1:
+    policies = (policy,) if baseline is None else (policy, baseline)
+    found = [one.partition if isinstance(one, Policy) else None for one in policies]
+    if len({one and one.hash for one in found}) > 1:
         raise InputError(
             "the policy and its baseline have different contexts: at least one was learned from "
             "features, and not with the other's leaves. Evaluate each by itself."
@@ -366,8 +363,7 @@ def _choices_of(policy: Policy, events: Events) -> tuple[FloatArray, tuple[str, 
     _check_contexts(policy.context_labels.type_name, events)
     actions, is_known = policy.decide_many(events.context_labels)
     notes = []
-    visits = np.bincount(events.contexts, minlength=events.n_contexts)
-    missing = float(visits[~is_known].sum() / max(visits.sum(), 1))
+    missing = float((~is_known)[events.contexts].mean())
     if missing > 0.0:
         notes.append(
             f"{missing:.1%} of the visits are to contexts that the policy does not know; it plays "
@@ -391,14 +387,13 @@ def _stochastic_choices(
         ) from error
     _check_contexts(rows.context_labels.type_name, events)
     totals = np.bincount(rows.contexts, rows.rewards, rows.n_contexts)
-    is_wrong = (np.abs(totals - 1.0) > 1e-6) | (
-        np.bincount(rows.contexts, rows.rewards < 0.0, rows.n_contexts) > 0
-    )
+    is_wrong = np.abs(totals - 1.0) > 1e-6
+    is_wrong[rows.contexts[rows.rewards < 0.0]] = True
     if is_wrong.any():
-        context = rows.context_labels[int(is_wrong.argmax())]
+        first = int(is_wrong.argmax())
         raise InputError(
-            f"the probabilities of context {context!r} add up to {totals[is_wrong.argmax()]:.6g}, "
-            "or one is negative; they must be at least 0 and add up to 1."
+            f"the probabilities of context {rows.context_labels[first]!r} add up to "
+            f"{totals[first]:.6g}, or one is negative; they must be at least 0 and add up to 1."
         )
     for context in events.context_labels:
         if context not in rows.context_labels:
@@ -448,8 +443,7 @@ def _inverse_propensities(
             f"{clipped:.2%} of the propensities are below {min_propensity:g} and count as that.",
         )
         return 1.0 / np.maximum(events.propensities, min_propensity), note if clipped else ()
-    summary = summarise(tallies, alpha=0.0)
-    if summary.looks_uniform:
+    if summarise(tallies, alpha=0.0).looks_uniform:
         return np.full(len(events), float(events.n_actions)), ()
     plays = tallies.cell_sums("plays")
     shares = plays / np.maximum(plays.sum(axis=1, keepdims=True), 1.0)
@@ -478,22 +472,16 @@ def _judged(
     halves = []
     for split in range(SPLITS):
         half_of = _halves_of(events.n_users, split)
-        first, second = (
-            _learned_again(policy, tallies.of_users(np.flatnonzero(half_of != half)))
-            for half in (0, 1)
-        )
-        halves.append((_choices_of(first, events)[0], _choices_of(second, events)[0]))
+        others = (tallies.of_users(np.flatnonzero(half_of != half)) for half in (0, 1))
+        first, second = (_choices_of(_learned_again(policy, one), events)[0] for one in others)
+        halves.append((first, second))
     return Judged(table, "cross-fitted", why, tuple(halves))
 
 
 def _learned_again(policy: Policy, tallies: Tallies) -> Policy:
     """Learn a policy from other tallies by the same method, with the same alpha."""
-    return learn_policy(
-        tallies,
-        design_of_log(tallies, "auto"),
-        alpha=policy.alpha,
-        method=policy.method,
-    ).policy
+    design = design_of_log(tallies, "auto")
+    return learn_policy(tallies, design, alpha=policy.alpha, method=policy.method).policy
 
 
 def _halves_of(n_users: int, split: int) -> IntArray:

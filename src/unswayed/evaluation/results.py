@@ -97,7 +97,7 @@ class Evaluation:
     share: float
     is_assumed: bool
     holds_to: float | None
-    estimates: tuple[EvaluatedBy, ...]
+    estimates: tuple[EvaluatedBy, EvaluatedBy]
     contexts: tuple[ContextValue, ...]
     effective_sample_size: float
     matched: int
@@ -115,12 +115,12 @@ class Evaluation:
     @property
     def honest(self) -> EvaluatedBy:
         """The estimates for honest users."""
-        return next(one for one in self.estimates if one.robust)
+        return self.estimates[1]
 
     @property
     def naive(self) -> EvaluatedBy:
         """The estimates for all users alike."""
-        return next(one for one in self.estimates if not one.robust)
+        return self.estimates[0]
 
     @property
     def condition(self) -> str:

@@ -1,4 +1,4 @@
-"""An audit for people: on a terminal, as one self-contained HTML page, and as files.
+"""An audit for people: on a terminal, and as one self-contained HTML page.
 
 Every table is made once (``audit_tables``); a terminal prints its first rows, a page has them all.
 """
@@ -8,17 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from unswayed.audit.results import (
-    MOST_LISTED,
-    Audit,
-    ChangedDecision,
-    Changes,
-    Difference,
-    ErrorRates,
-    GroupCard,
-    RedTeam,
-    named_briefly,
-)
+from unswayed.audit.results import MOST_LISTED, Audit, ChangedDecision, GroupCard, named_briefly
 from unswayed.reports.page import beside, key, page, paragraph, section, tiles
 from unswayed.reports.page import table as html_table
 from unswayed.reports.svg import bars, text_of
@@ -31,15 +21,6 @@ DRAWN = 12
 
 CARD_WIDTH, CARD_LABELS = 300.0, 70.0
 """Of a picture on a card, so that its letters are as large as those around it."""
-
-
-def error_rates(rates: ErrorRates) -> str:
-    """Return what the threshold means for honest accounts, in words."""
-    return (
-        f"Flagged: {rates.threshold}. Share of honest accounts flagged by mistake: "
-        f"{rates.realised:.2%} measured on {rates.measured_on}. This is evidence, never a "
-        "verdict on a person."
-    )
 
 
 def table_of(rows: Iterable[object], **columns: str) -> Table:
@@ -61,6 +42,8 @@ def table_of(rows: Iterable[object], **columns: str) -> Table:
 def audit_tables(audit: Audit) -> dict[str, Table]:
     """Return the tables of an audit by name."""
     has_p = any(not math.isnan(p) for p in audit.accounts.p_values[:1].tolist())
+    changes, difference, team = audit.changes, audit.difference, audit.red_team
+    words, shares = {"attacked": "yes", "nothing found": "no"}, ("share", "accounts")
     return {
         "items": table_of(
             audit.items,
@@ -94,47 +77,58 @@ def audit_tables(audit: Audit) -> dict[str, Table]:
                 for row in audit.listed_accounts()
             ],
         ),
+        "newly flagged": Table(
+            ["account", "group", "known group"],
+            [
+                [str(one.user), one.group or None, "yes" if one.is_known_group else "no"]
+                for one in (changes.accounts[:MOST_LISTED] if changes else ())
+            ],
+        ),
+        "moved items": table_of(
+            difference.items if difference else (),
+            item="action",
+            mean_in_the_reference="reference",
+            mean_now="now",
+            standard_errors_apart="z",
+        ),
+        "red team": Table(
+            [*shares, "attacked?", "naive shift", "robust shift", "detected", "false positives"],
+            [
+                [
+                    f"{100.0 * row.share:g}%",
+                    row.accounts,
+                    words.get(row.verdict, row.verdict),
+                    row.naive_shift,
+                    row.robust_shift,
+                    f"{row.detected:.1%}" if row.accounts else None,
+                    f"{row.false_positives:.2%}",
+                ]
+                for row in (team.sizes if team else ())
+            ],
+        ),
     }
 
 
-def changes_table(changes: Changes) -> Table:
-    """Return the newly flagged accounts."""
-    return Table(
-        ["account", "group", "known group"],
-        [
-            [str(one.user), one.group or None, "yes" if one.is_known_group else "no"]
-            for one in changes.accounts[:MOST_LISTED]
-        ],
-    )
+def _who_chose(audit: Audit) -> str:
+    who = "the server chose the actions" if audit.regime.name == "server" else "users chose"
+    return f"{who} ({audit.regime.reason})"
 
 
-def red_team_table(found: RedTeam) -> Table:
-    """Return what an audit finds of coalitions of each share."""
-    words = {"attacked": "yes", "nothing found": "no"}
-    columns = ["share", "accounts", "attacked?", "naive shift", "robust shift"]
-    return Table(
-        [*columns, "detected", "false positives"],
-        [
-            [
-                f"{100.0 * row.share:g}%",
-                row.accounts,
-                words.get(row.verdict, row.verdict),
-                row.naive_shift,
-                row.robust_shift,
-                f"{row.detected:.1%}" if row.accounts else None,
-                f"{row.false_positives:.2%}",
-            ]
-            for row in found.sizes
-        ],
+def _error_rates(audit: Audit) -> str:
+    """Return what the threshold means for honest accounts, in words."""
+    rates = audit.rates
+    return (
+        f"Flagged: {rates.threshold}. Share of honest accounts flagged by mistake: "
+        f"{rates.realised:.2%} measured on {rates.measured_on}. This is evidence, never a "
+        "verdict on a person."
     )
 
 
 def print_audit(audit: Audit) -> None:
     """Print what was found, for a person at a terminal."""
-    print_line(audit.statement)
-    regime = "the server chose the actions" if audit.regime.name == "server" else "users chose"
-    print_line(f"Regime: {regime} ({audit.regime.reason}); --regime overrides it.")
     tables = audit_tables(audit)
+    print_line(audit.statement)
+    print_line(f"Regime: {_who_chose(audit)}; --regime overrides it.")
     print_some("Items", tables["items"])
     print_some("Changed decisions", tables["decisions"])
     for group in audit.groups:
@@ -146,26 +140,29 @@ def print_audit(audit: Audit) -> None:
         n_rows=sum(map(bool, audit.accounts.reasons)),
         more="--users writes all of them.",
     )
-    print_line(error_rates(audit.rates))
+    print_line(_error_rates(audit))
     for note in audit.notes:
         print_line(f"Note: {note}")
     if audit.changes is not None:
         print_line(audit.changes.statement())
-        new = changes_table(audit.changes)
         n_new = len(audit.changes.accounts)
-        print_some("Newly flagged", new, n_rows=n_new, more="--json lists them.")
+        print_some(
+            "Newly flagged", tables["newly flagged"], n_rows=n_new, more="--json lists them."
+        )
     if audit.difference is not None:
         print_line(audit.difference.statement())
-    if audit.red_team is not None:
-        team = audit.red_team
-        print_some(f"Injected: {team.kind} of {team.target}", red_team_table(team))
+    if (team := audit.red_team) is not None:
+        print_some(f"Injected: {team.kind} of {team.target}", tables["red team"])
         print_line(team.statement())
 
 
 def audit_page(audit: Audit) -> str:
     """Return the page of an audit."""
     tables = audit_tables(audit)
-    kind = {"attacked": " attacked", "suspected": " suspected"}.get(audit.verdict, "")
+
+    def shown(name: str) -> str:
+        return html_table(*tables[name], name=name)
+
     parts = [
         "<h1>Audit</h1>",
         paragraph(
@@ -173,27 +170,73 @@ def audit_page(audit: Audit) -> str:
             f"{audit.n_contexts:,}, actions: {audit.n_actions:,}.",
             "soft",
         ),
-        f'<div class="answer{kind}">{text_of(audit.statement, most=4_000)}</div>',
+        f'<div class="answer {audit.verdict.replace(" ", "-")}">'
+        f"{text_of(audit.statement, most=4_000)}</div>",
         _tiles(audit),
-        _decisions(audit, tables["decisions"]),
-        "" if audit.changes is None else _changes(audit.changes),
-        "" if audit.difference is None else _difference(audit.difference),
-        _items(audit, tables["items"]),
-        _groups(audit.groups),
-        _accounts(audit, tables["accounts"]),
-        _cases(audit),
-        "" if audit.red_team is None else _red_team(audit.red_team),
-        _basis(audit),
+        _decisions(audit, shown("decisions")),
     ]
-    return page(f"Audit of {audit.source}", [part for part in parts if part])
+    if (changes := audit.changes) is not None:
+        heading = f"New: since {changes.since}"
+        parts.append(section(heading, paragraph(changes.statement()), shown("newly flagged")))
+    if (difference := audit.difference) is not None:
+        heading = f"Reference: against {difference.source}"
+        parts.append(section(heading, paragraph(difference.statement()), shown("moved items")))
+    parts.append(_items(audit, shown("items")))
+    if audit.groups:
+        cards = "".join(_card(group) for group in audit.groups)
+        meaning = key(("naive", "members, and what was seen"), ("robust", "all others"))
+        parts.append(section("Groups", f'<div class="cards">{cards}</div>', meaning))
+    parts.append(
+        section(
+            "Accounts, by evidence",
+            paragraph(_error_rates(audit), "soft small"),
+            shown("accounts"),
+            paragraph(
+                f"The {len(tables['accounts'].rows):,} most suspicious of {audit.n_users:,}; "
+                "--users writes all of them.",
+                "soft small",
+            ),
+        )
+    )
+    if audit.cases:
+        parts.append(_cases(audit))
+    if (team := audit.red_team) is not None:
+        explained = (
+            f"Coalitions were injected into {team.accounts:,} accounts of this log, one share "
+            "at a time. Shift: change of the target's mean. Detected: members that are flagged. "
+            "False positives: other accounts that are flagged, also without the coalition."
+        )
+        parts.append(
+            section(
+                f"Red team: {team.kind} of {team.target}",
+                paragraph(explained, "soft small"),
+                shown("red team"),
+                paragraph(team.statement()),
+            )
+        )
+    parts.append(
+        section(
+            "Basis of this audit",
+            paragraph(
+                f"Regime: {_who_chose(audit)}. Assumed share of colluding accounts: "
+                f"up to {audit.alpha:.1%}."
+            ),
+            "<h3>What no method could have detected</h3>",
+            *(paragraph(limit) for limit in audit.limits),
+            *(paragraph(f"Note: {note}", "small") for note in audit.notes),
+        )
+    )
+    return page(f"Audit of {audit.source}", parts)
 
 
 def _tiles(audit: Audit) -> str:
-    share = audit.share
-    up = sum(item.shift > 0 for item in audit.items)
+    share, up = audit.share, sum(item.shift > 0 for item in audit.items)
+    ends = f"{share.low:.1%} to {share.high:.1%}"
+    if math.isinf(share.high):
+        ends = f"at least {share.low:.1%}"
     return tiles(
         [
-            (f"{share.estimate:.1%}", f"of the accounts collude ({share.words()})"),
+            (f"{share.estimate:.1%}", f"of the accounts collude ({ends})"),
             (
                 f"{int(audit.accounts.is_flagged.sum()):,}",
                 "accounts flagged, with weight below one half",
@@ -205,24 +248,20 @@ def _tiles(audit: Audit) -> str:
     )
 
 
-def _items(audit: Audit, items: Table) -> str:
+def _items(audit: Audit, items: str) -> str:
     if not audit.items:
-        return section(
-            "Items", paragraph("No item's mean was shifted by flagged accounts.", "soft")
-        )
+        nothing = "No item's mean was shifted by flagged accounts."
+        return section("Items", paragraph(nothing, "soft"))
     rows = [(str(item.action), item.shift) for item in audit.items[:DRAWN]]
+    picture = bars(rows, title="shift of each item's mean reward")
     return section(
         "Items: shift of their means",
         paragraph("Mean over all accounts minus the robust mean.", "soft small"),
-        beside(
-            bars(rows, title="shift of each item's mean reward")
-            + key(("naive", "raised"), ("robust", "lowered")),
-            html_table(*items, name="items"),
-        ),
+        beside(picture + key(("naive", "raised"), ("robust", "lowered")), items),
     )
 
 
-def _decisions(audit: Audit, decisions: Table) -> str:
+def _decisions(audit: Audit, decisions: str) -> str:
     if not audit.changed:
         return section("Decisions", paragraph("Plain means decide the same everywhere.", "soft"))
     rows = [(str(c.context), c.cost) for c in audit.changed[:DRAWN]]
@@ -234,10 +273,7 @@ def _decisions(audit: Audit, decisions: Table) -> str:
             "soft small",
         ),
         _map(audit.changed[:DRAWN]),
-        beside(
-            bars(rows, title="loss per visit of the naive decision, by context"),
-            html_table(*decisions, name="decisions"),
-        ),
+        beside(bars(rows, title="loss per visit of the naive decision, by context"), decisions),
     )
 
 
@@ -261,57 +297,15 @@ def _map(changed: Sequence[ChangedDecision]) -> str:
     )
 
 
-def _changes(changes: Changes) -> str:
-    return section(
-        "New: since " + changes.since,
-        paragraph(changes.statement()),
-        html_table(*changes_table(changes), name="newly flagged"),
-    )
-
-
-def _difference(difference: Difference) -> str:
-    return section(
-        "Reference: against " + difference.source,
-        paragraph(difference.statement()),
-        html_table(
-            *table_of(
-                difference.items,
-                item="action",
-                mean_in_the_reference="reference",
-                mean_now="now",
-                standard_errors_apart="z",
-            ),
-            name="moved items",
-        ),
-    )
-
-
-def _groups(groups: Sequence[GroupCard]) -> str:
-    if not groups:
-        return ""
-    return section(
-        "Groups",
-        '<div class="cards">' + "".join(_card(group) for group in groups) + "</div>",
-        key(("naive", "members, and what was seen"), ("robust", "all others")),
-    )
-
-
 def _card(group: GroupCard) -> str:
-    pictures = ""
+    pictures, line = "", group.timeline
     if not math.isnan(group.seen):
-        pictures = bars(
-            [("seen", group.seen), ("expected", group.expected)],
-            title=group.measure,
-            width=CARD_WIDTH,
-            label_width=CARD_LABELS,
-        )
-    if group.timeline is not None:
+        rows = [("seen", group.seen), ("expected", group.expected)]
+        pictures = bars(rows, title=group.measure, width=CARD_WIDTH, label_width=CARD_LABELS)
+    if line is not None:
+        title = "events over time, as a share of all"
         pictures += drawn_timeline(
-            group.timeline.starts,
-            group.timeline.members,
-            group.timeline.others,
-            title="events over time, as a share of all",
-            width=CARD_WIDTH,
+            line.starts, line.members, line.others, title=title, width=CARD_WIDTH
         )
     means = {"members' mean": "members_mean", "others' mean": "others_mean"}
     return (
@@ -323,22 +317,7 @@ def _card(group: GroupCard) -> str:
     )
 
 
-def _accounts(audit: Audit, accounts: Table) -> str:
-    return section(
-        "Accounts, by evidence",
-        paragraph(error_rates(audit.rates), "soft small"),
-        html_table(*accounts, name="accounts"),
-        paragraph(
-            f"The {len(accounts.rows):,} most suspicious of {audit.n_users:,}; --users writes all "
-            "of them.",
-            "soft small",
-        ),
-    )
-
-
 def _cases(audit: Audit) -> str:
-    if not audit.cases:
-        return ""
     columns = {"item": "action", "events": "plays", "mean": "mean", "others' mean": "others_mean"}
     columns["others' events"] = "others"
     if audit.n_contexts > 1:
@@ -357,32 +336,4 @@ def _cases(audit: Audit) -> str:
         ),
         "</div>",
         paragraph("Others are accounts that are not flagged.", "soft small"),
-    )
-
-
-def _red_team(found: RedTeam) -> str:
-    return section(
-        f"Red team: {found.kind} of {found.target}",
-        paragraph(
-            f"Coalitions were injected into {found.accounts:,} accounts of this log, one share "
-            "at a time. Shift: change of the target's mean. Detected: members that are flagged. "
-            "False positives: other accounts that are flagged, also without the coalition.",
-            "soft small",
-        ),
-        html_table(*red_team_table(found), name="red team"),
-        paragraph(found.statement()),
-    )
-
-
-def _basis(audit: Audit) -> str:
-    regime = "the server chose" if audit.regime.name == "server" else "users chose"
-    return section(
-        "Basis of this audit",
-        paragraph(
-            f"Who chose the actions: {regime} ({audit.regime.reason}). Assumed share of colluding "
-            f"accounts: up to {audit.alpha:.1%}."
-        ),
-        "<h3>What no method could have detected</h3>",
-        *(paragraph(limit) for limit in audit.limits),
-        *(paragraph(f"Note: {note}", "small") for note in audit.notes),
     )

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from scipy.optimize import isotonic_regression
 
 from unswayed.storage import make_folder, whole_file
 from unswayed.visible import visible
@@ -146,18 +148,11 @@ def spread(places: Sequence[float], *, apart: float, most: float = math.inf) -> 
     >>> spread([1.0, 1.0], apart=0.5, most=1.0)
     [0.5, 1.0]
     """
-    # Places minus multiples of the distance must not decrease: isotonic regression by pooling.
-    blocks: list[tuple[float, int]] = []
-    for index, place in enumerate(places):
-        block = (place - index * apart, 1)
-        while blocks and blocks[-1][0] > block[0]:
-            mean, size = blocks.pop()
-            total = size + block[1]
-            block = ((mean * size + block[0] * block[1]) / total, total)
-        blocks.append(block)
+    # Places minus multiples of the distance must not decrease: isotonic regression.
+    steps = apart * np.arange(len(places))
+    moved = isotonic_regression(np.array(places) - steps).x if places else steps
     highest = most - (len(places) - 1) * apart
-    pooled = [max(min(mean, highest), 0.0) for mean, size in blocks for _ in range(size)]
-    return [mean + index * apart for index, mean in enumerate(pooled)]
+    return list(map(float, np.maximum(np.minimum(moved, highest), 0.0) + steps))
 
 
 MOST_LETTERS = 28

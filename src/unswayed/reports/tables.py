@@ -126,12 +126,9 @@ def _widths(least: Sequence[int], natural: Sequence[int], room: int) -> list[int
     [4, 7, 10]
     """
     widths = list(least)
-    while room > 0:
-        missing = [wanted > width for wanted, width in zip(natural, widths, strict=True)]
-        if not any(missing):
-            break
-        for place, is_missing in enumerate(missing):
-            if is_missing and room > 0:
+    for _ in range(max(natural, default=0)):
+        for place, wanted in enumerate(natural):
+            if wanted > widths[place] and room > 0:
                 widths[place] += 1
                 room -= 1
     return widths
@@ -139,10 +136,9 @@ def _widths(least: Sequence[int], natural: Sequence[int], room: int) -> list[int
 
 def _least_width(texts: Sequence[str], *, is_numeric: bool) -> int:
     """Return the width that breaks neither the name of a column, nor a number or word in it."""
-    words = [word for text in texts[:1] for word in text.split()]
-    for text in texts[1:]:
-        words += [text] if is_numeric else text.split()
-    return max((cell_len(word) for word in words), default=1)
+    name, *cells = texts
+    words = [*name.split(), *(cells if is_numeric else " ".join(cells).split())]
+    return max(map(cell_len, words), default=1)
 
 
 def rate(value: float | None) -> str | None:
