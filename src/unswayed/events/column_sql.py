@@ -42,6 +42,21 @@ def is_numeric(kind: str) -> bool:
     return kind.split("(")[0] in (*_INTEGERS, *_FLOATS, *_LARGE_INTEGERS)
 
 
+def attribute_sql(types: Mapping[str, str], column: str, *, is_number: bool | None = None) -> str:
+    """Return SQL for an attribute as DOUBLE or VARCHAR; its type decides which, unless given."""
+    kind = types[column]
+    if is_number is None:
+        is_number = is_numeric(kind)
+        if kind.startswith(("DATE", "TIME")):
+            raise InputError(
+                f"feature {column!r} holds times, and every time is new; make it an attribute that "
+                "comes back, such as the hour, the weekday or an age."
+            )
+    if is_number:
+        return f"try_cast({named(column)} AS DOUBLE)"
+    return f"({label_sql(types, column, 'feature')})::VARCHAR"
+
+
 def context_sql(
     types: Mapping[str, str], columns: Sequence[str], edges: Mapping[str, Sequence[float]]
 ) -> str:

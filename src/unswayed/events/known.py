@@ -8,7 +8,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,31 +19,21 @@ COLUMNS = ("user", "status", "date")
 STATUSES = {"honest": True, "fake": False}
 
 
-class KnownAccount(NamedTuple):
-    """Status and date of an account's review; without a date it holds for all times."""
-
-    is_honest: bool
-    date: dt.datetime | None
-
-    @property
-    def seconds(self) -> float:
-        """The end of the review's day in seconds since 1970; infinite without a date."""
-        return math.inf if self.date is None else self.date.timestamp()
-
-
 @dataclass(frozen=True, slots=True)
 class KnownAccounts:
-    """Reviewed accounts by the text of their names.
+    """Reviewed accounts by the text of their names: whether one is honest, and until when that is.
+
+    Times are seconds since 1970, of the end of the review's day; infinite without a date.
 
     Examples
     --------
-    >>> known = KnownAccounts({"ann": KnownAccount(True, None), "bot": KnownAccount(False, None)})
+    >>> known = KnownAccounts({"ann": (True, math.inf), "bot": (False, math.inf)})
     >>> is_fake, honest_until = known.of(Labels.of(["bot", "bob", "ann"]))
     >>> is_fake.tolist(), honest_until.tolist()
     ([True, False, False], [-inf, -inf, inf])
     """
 
-    accounts: Mapping[str, KnownAccount]
+    accounts: Mapping[str, tuple[bool, float]]
 
     def of(self, users: Labels) -> tuple[BoolArray, FloatArray]:
         """Return who is known to be fake, and until when accounts are known to be honest.
@@ -54,16 +43,14 @@ class KnownAccounts:
         """
         is_fake = np.zeros(len(users), dtype=np.bool_)
         honest_until = np.full(len(users), -np.inf)
-        for name, account in self.accounts.items():
+        for name, (is_honest, until) in self.accounts.items():
             try:
                 code = users.code(parsed_label(name, users.type_name))
             except InputError:
                 continue
-            if code == UNKNOWN:
-                continue
-            if account.is_honest:
-                honest_until[code] = account.seconds
-            else:
+            if code != UNKNOWN and is_honest:
+                honest_until[code] = until
+            elif code != UNKNOWN:
                 is_fake[code] = True
         return is_fake, honest_until
 
@@ -76,7 +63,7 @@ def read_known(path: str | Path) -> KnownAccounts:
     the latest date, and among equals the one further down.
     """
     path = Path(path)
-    accounts: dict[str, KnownAccount] = {}
+    accounts: dict[str, tuple[bool, float]] = {}
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file, strict=True)
@@ -87,10 +74,9 @@ def read_known(path: str | Path) -> KnownAccounts:
                     "user and status, and may have date."
                 )
             for row in rows:
-                name, account = _account(path, rows.line_num, row)
-                before = accounts.get(name)
-                if before is None or account.seconds >= before.seconds:
-                    accounts[name] = account
+                name, is_honest, until = _account(path, rows.line_num, row)
+                if until >= accounts.get(name, (False, -math.inf))[1]:
+                    accounts[name] = (is_honest, until)
     except OSError as error:
         raise InputError(f"cannot read the known accounts {path}: {error.strerror}.") from None
     except (UnicodeDecodeError, csv.Error) as error:
@@ -98,14 +84,14 @@ def read_known(path: str | Path) -> KnownAccounts:
     return KnownAccounts(accounts)
 
 
-def _account(path: Path, line: int, row: Mapping[str, str | None]) -> tuple[str, KnownAccount]:
+def _account(path: Path, line: int, row: Mapping[str, str | None]) -> tuple[str, bool, float]:
     name, status, day = ((row.get(column) or "").strip() for column in COLUMNS)
     if not name:
         raise InputError(f"{path}, line {line}: user is empty; every row names an account.")
     if status not in STATUSES:
         raise InputError(f"{path}, line {line}: status is honest or fake, not {status!r}.")
     if not day:
-        return name, KnownAccount(STATUSES[status], None)
+        return name, STATUSES[status], math.inf
     try:
         date = dt.datetime.fromisoformat(day)
     except ValueError:
@@ -115,6 +101,5 @@ def _account(path: Path, line: int, row: Mapping[str, str | None]) -> tuple[str,
     if len(day) <= len("2026-11-18"):
         # A day is over at its end.
         date += dt.timedelta(days=1)
-    return name, KnownAccount(
-        STATUSES[status], date if date.tzinfo else date.replace(tzinfo=dt.UTC)
-    )
+    date = date if date.tzinfo else date.replace(tzinfo=dt.UTC)
+    return name, STATUSES[status], date.timestamp()

@@ -13,8 +13,15 @@ import pyarrow as pa
 from unswayed import memory
 from unswayed.arrays import FloatArray
 from unswayed.errors import InputError, option
-from unswayed.events.attributes import AttributeColumn, AttributeReader, attribute_sql
-from unswayed.events.column_sql import context_sql, label_sql, number_sql, robust_edges, seconds_sql
+from unswayed.events.attributes import AttributeColumn, Categories
+from unswayed.events.column_sql import (
+    attribute_sql,
+    context_sql,
+    label_sql,
+    number_sql,
+    robust_edges,
+    seconds_sql,
+)
 from unswayed.events.columns import Columns, check_bad_rows
 from unswayed.events.events import LARGEST_REWARD, Events
 from unswayed.events.hashing import labels_of_column, ordered_users
@@ -298,7 +305,8 @@ def _scan(log: OpenLog, *, has_times: bool) -> Reading:
     labels = {name: _coded_labels(log, name) for name in ("context", "action")}
     # The rows were counted by reading them, so a header that lies about them allocates nothing.
     columns: dict[str, npt.NDArray[Any]] = {
-        name: np.empty(n_rows, _narrowest(len(known))) for name, known in labels.items()
+        name: np.empty(n_rows, np.min_scalar_type(-len(known) - 1))  # the narrowest integers
+        for name, known in labels.items()
     }
     columns["reward"] = np.empty(n_rows)
     if log.columns.propensity is not None:
@@ -306,7 +314,8 @@ def _scan(log: OpenLog, *, has_times: bool) -> Reading:
     if has_times:
         columns["moment"] = np.empty(n_rows)
     numbers = [name for name in columns if name not in labels]
-    attributes, collected = _attribute_names(log.columns), AttributeReader()
+    attributes = _attribute_names(log.columns)
+    collected: dict[str, list[pa.Array]] = {name: [] for name in attributes}
     selected = ", ".join([*(f'{name}_code AS "{name}"' for name in labels), *numbers, *attributes])
     batches = log.connection.sql(
         f"""
@@ -323,8 +332,8 @@ def _scan(log: OpenLog, *, has_times: bool) -> Reading:
         known, users[rows] = _encoded(known, batch.column("user"))
         for name, array in columns.items():
             array[rows] = np.from_dlpack(batch.column(name))  # to_numpy would import pandas
-        if attributes:
-            collected.add([batch.column(name) for name in attributes])
+        for name, pieces in collected.items():
+            pieces.append(_with_codes(batch.column(name)))
         n_good += len(batch)
         check_fits(needed + len(known) * USER_BYTES, usable, f"{size}, and so many users,")
     user_labels, places = ordered_users(known)
@@ -345,9 +354,14 @@ def _scan(log: OpenLog, *, has_times: bool) -> Reading:
         labels["action"],
         columns.get("propensity"),
     )
-    bad_rows = {}
+    bad_rows: dict[str, int] = {}
     if n_good < n_rows:  # some labels may occur in bad rows only
-        events, bad_rows = events.with_used_labels(), _bad_rows(log)
+        events = events.with_used_labels()
+        bad_rows = dict(
+            log.connection.sql(
+                "SELECT reason, count(*) FROM log WHERE reason IS NOT NULL GROUP BY reason"
+            ).fetchall()
+        )
     if log.n_broken:
         bad_rows["line is broken"] = log.n_broken
     n_rows = n_good + sum(bad_rows.values())
@@ -356,8 +370,34 @@ def _scan(log: OpenLog, *, has_times: bool) -> Reading:
         events,
         Provenance(log.name, n_rows, log.columns, bad_rows, *_time_range(log)),
         times=columns.get("moment"),
-        attributes=collected.columns(log.columns.features) if n_good else {},
+        attributes={
+            name: _attribute(pa.chunked_array(pieces))
+            for name, pieces in zip(log.columns.features, collected.values(), strict=True)
+            if n_good
+        },
     )
+
+
+def _with_codes(column: Any) -> Any:
+    """Return texts as codes with a dictionary, and other columns as they are."""
+    return column.dictionary_encode() if pa.types.is_string(column.type) else column
+
+
+def _attribute(column: pa.ChunkedArray) -> AttributeColumn:
+    """Return a column of numbers or encoded texts as NumPy has it."""
+    whole = column.unify_dictionaries().combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        whole = whole.chunk(0)
+    if pa.types.is_dictionary(whole.type):
+        # In the order of the texts, so that the order of the rows does not matter.
+        texts = np.array(whole.dictionary.to_pylist(), dtype=np.object_)
+        order = np.argsort(texts)
+        places = np.empty(len(order) + 1, np.int32)
+        places[order] = np.arange(len(order), dtype=np.int32)
+        places[-1] = -1
+        codes = np.asarray(np.from_dlpack(whole.indices.cast(pa.int32()).fill_null(-1)))
+        return Categories(places[codes], tuple(texts[order].tolist()))
+    return np.array(np.from_dlpack(whole.fill_null(np.nan)), dtype=np.float64)
 
 
 def _encoded(known: pa.Array | None, column: pa.Array) -> tuple[pa.Array, npt.NDArray[Any]]:
@@ -367,15 +407,6 @@ def _encoded(known: pa.Array | None, column: pa.Array) -> tuple[pa.Array, npt.ND
         return found.dictionary, np.from_dlpack(found.indices)
     both = pa.chunked_array([known, found.dictionary]).dictionary_encode().chunk(1)
     return both.dictionary, np.from_dlpack(both.indices)[np.from_dlpack(found.indices)]
-
-
-def _bad_rows(log: OpenLog) -> dict[str, int]:
-    """Count the bad rows by reason."""
-    return dict(
-        log.connection.sql(
-            "SELECT reason, count(*) FROM log WHERE reason IS NOT NULL GROUP BY reason"
-        ).fetchall()
-    )
 
 
 def _create_code_table(log: OpenLog, column: str, table: str) -> int:
@@ -395,11 +426,6 @@ def _coded_labels(log: OpenLog, column: str) -> Labels:
     """Return the labels of a column in the order of their codes."""
     relation = log.connection.sql(f'SELECT "{column}" FROM {column}_codes ORDER BY {column}_code')
     return labels_of_column(relation.to_arrow_table()[0])
-
-
-def _narrowest(n_labels: int) -> npt.DTypeLike:
-    """Convert codes to the narrowest integer type that holds them."""
-    return next(kind for kind in (np.int8, np.int16, np.int32) if n_labels <= np.iinfo(kind).max)
 
 
 #: Ours: estimated bytes per value of a row that is written back.
@@ -439,20 +465,18 @@ def read_contexts(
         if numbers is not None:
             _check_numbers(log, [name for name in columns if numbers[name]])
             selected = [attribute_sql(log.types, name, is_number=numbers[name]) for name in columns]
-            names = [f"attribute_{place}" for place in range(len(columns))]
             listed = ", ".join(
-                f"{sql} AS {name}" for sql, name in zip(selected, names, strict=True)
+                f"{sql} AS {named(name)}" for sql, name in zip(selected, columns, strict=True)
             )
-            reader = AttributeReader()
-            for batch in log.connection.sql(f"SELECT {listed} FROM raw").to_arrow_reader():
-                reader.add(batch.columns)
+            texts = log.connection.sql(f"SELECT {listed} FROM raw").to_arrow_table()
             rows = log.connection.sql("FROM raw").to_arrow_table()
-            return ContextRows(rows, [], reader.columns(columns))
+            found = {name: _attribute(_with_codes(texts[name])) for name in columns}
+            return ContextRows(rows, [], found)
         edges = {column: edges for column, edges in (bins or {}).items() if column in columns}
         context = context_sql(log.types, columns, edges)
-        found = log.connection.sql(f"SELECT {context} AS context FROM raw").to_arrow_table()
+        contexts = log.connection.sql(f"SELECT {context} AS context FROM raw").to_arrow_table()
         rows = log.connection.sql("FROM raw").to_arrow_table()
-    return ContextRows(rows, found["context"].to_pylist())
+    return ContextRows(rows, contexts["context"].to_pylist())
 
 
 def _check_numbers(log: OpenLog, columns: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from scipy import special
 
 from unswayed.arrays import FloatArray
 from unswayed.errors import ALPHA, InputError, check_adversarial_fraction
-from unswayed.learners.bounded.method import Findings, Reviewed, find_coalitions
+from unswayed.learners.bounded.method import Reviewed, find_coalitions
 from unswayed.limits import smallest_swap_coalition
 from unswayed.tallies import UserTallies
 
@@ -101,7 +101,9 @@ def estimate_fraction(tallies: UserTallies, reviewed: Reviewed | None = None) ->
     Deviations from the paper: it takes the share as known.
     """
     found = find_coalitions(tallies, alpha=SEARCHED_FRACTION, reviewed=reviewed)
-    accused, suspected = _accused_and_suspected(found)
+    accused = float(1.0 - found.weights.mean())
+    groups = [float(group.members.mean()) for group in found.groups if not group.is_flagged]
+    suspected = max(groups, default=0.0)
     cells = found.cells
     deviation = float(np.median(cells.deviations[cells.masses > 0.0]))
     per_user = float(cells.masses.sum() / max(float(found.weights.sum()), 1.0))
@@ -119,12 +121,6 @@ def estimate_fraction(tallies: UserTallies, reviewed: Reviewed | None = None) ->
         gap=gap,
         answers_per_user=per_user,
     )
-
-
-def _accused_and_suspected(found: Findings) -> tuple[float, float]:
-    """Return the share that was flagged, and that of the largest group that is suspected."""
-    suspects = [float(group.members.mean()) for group in found.groups if not group.is_flagged]
-    return float(1.0 - found.weights.mean()), max(suspects, default=0.0)
 
 
 def _upper_bound(share: float, n_users: int) -> float:

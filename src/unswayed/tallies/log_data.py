@@ -230,7 +230,7 @@ def combined(phases: Phases) -> Tallies:
         expected[codes] += _length(phase) / len(codes)
     likely = expected / expected.sum()
     return merged_logs(
-        [_weighted(phase, likely[actions.codes(phase.action_labels)]) for phase in phases]
+        [_weighted(phase.uniform(), likely[actions.codes(phase.action_labels)]) for phase in phases]
     )
 
 
@@ -241,7 +241,5 @@ def _length(phase: Tallies) -> float:
     return float(np.minimum(active, MOST_ACTIVE * np.median(active)).sum()) if len(active) else 0.0
 
 
-def _weighted(phase: Tallies, likely: Sequence[float] | FloatArray) -> Tallies:
-    """Return a phase whose plays weigh by the inverse probability of their action."""
-    tallies = phase.uniform()
-    return tallies.scaled((1.0 / np.asarray(likely))[tallies.cells % tallies.n_actions])
+def _weighted(tallies: Tallies, likely: FloatArray) -> Tallies:
+    return tallies.scaled((1.0 / likely)[tallies.cells % tallies.n_actions])
