@@ -446,15 +446,10 @@ def is_database(address: str) -> bool:
 
 
 def query_rows(address: str, query: str) -> pa.Table:
-    """Return the rows of a query, or refuse them when they do not fit into memory.
+    """Return the rows of one SELECT, or refuse them when they do not fit into memory.
 
-    Parameters
-    ----------
-    address
-        ``duckdb:///file.db`` (``duckdb://`` for none), ``sqlite:///file.db`` or
-        ``postgresql://user@host/database``. Files are opened for reading only.
-    query
-        One SELECT.
+    Addresses are ``duckdb:///file.db`` (``duckdb://`` for none), ``sqlite:///file.db`` or
+    ``postgresql://user@host/database``. Files are opened for reading only.
     """
     scheme = urlsplit(address).scheme
     try:

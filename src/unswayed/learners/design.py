@@ -110,14 +110,9 @@ def design_by_context(tallies: Tallies) -> Design:
 def uneven_shares(draws: IntArray, failure_probability: float) -> FloatArray | None:
     """Return upper bounds on the probabilities of actions, or None if they were drawn evenly.
 
-    Nobody chooses the action they get, so a coalition has the same probabilities as all others.
-
-    Parameters
-    ----------
-    draws
-        Shape (n_contexts, n_actions); how often each action was drawn.
-    failure_probability
-        Allowed for each bound (Clopper and Pearson).
+    ``draws`` says how often each action was drawn in each context; ``failure_probability`` is
+    allowed for each bound (Clopper and Pearson). Nobody chooses the action they get, so a coalition
+    has the same probabilities as all others.
     """
     n_actions = draws.shape[1]
     total = draws.sum(axis=1, keepdims=True)

@@ -38,13 +38,6 @@ class Schedule:
     at which it began, and explores each (context, action) about ``plays_per_cell`` times:
     exploration grows with the logarithm of the age, and no end need be known.
 
-    Parameters
-    ----------
-    first
-        Interactions per user in epoch 0.
-    plays_per_cell
-        Exploring plays of each context and action in a later epoch, all users together.
-
     Examples
     --------
     >>> schedule = Schedule(first=4)
@@ -52,8 +45,8 @@ class Schedule:
     [4, 8, 16, 32]
     """
 
-    first: int
-    plays_per_cell: float = PLAYS_PER_CELL
+    first: int  # interactions per user in epoch 0
+    plays_per_cell: float = PLAYS_PER_CELL  # of explorers in a later epoch, all users together
 
     def __post_init__(self) -> None:
         if self.first < 1:
@@ -82,13 +75,8 @@ class Schedule:
         """Exploration rate of a context that meets the per-cell target.
 
         Rare contexts need a larger share for as many plays: they explore as long as they must,
-        and cost little, because they are rare.
-
-        Parameters
-        ----------
-        doubt
-            How many times too wide the intervals are to tell the best action from the next. It
-            takes the square of it as many plays to narrow them.
+        and cost little, because they are rare. ``doubt`` says how many times too wide the intervals
+        are to tell the best action from the next: it takes its square as many plays to narrow them.
         """
         if epoch == 0:
             return 1.0
@@ -118,23 +106,12 @@ ALARM_WEIGHT = 0.01
 def next_plan(
     plan: EpochPlan, policy: Policy, *, schedule: Schedule, n_users: int, is_alarmed: bool = False
 ) -> EpochPlan:
-    """Return the plan of the epoch after ``plan``.
+    """Return the plan of the epoch after ``plan``, given what was learned from explorers by then.
 
     The plan depends on nothing but its arguments: a campaign that is stopped goes on from its last
-    plan and its tallies.
+    plan and its tallies. Contexts that turned up in the epoch are in the policy, and in the next
+    plan. If a coalition was found (``is_alarmed``), more is explored.
 
-    Parameters
-    ----------
-    plan
-        The epoch that ended.
-    policy
-        What was learned by then, from explorers' plays. Contexts that turned up in the epoch are
-        in it, and in the next plan.
-    is_alarmed
-        Whether a coalition was found; then more is explored.
-
-    Notes
-    -----
     A coalition stays down-weighted for one epoch after it was last detected: decisions that would
     change stay, and their contexts are explored at the largest rate. Otherwise borderline
     detections would make the policy flicker.

@@ -19,9 +19,6 @@ from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper import FAILURE_PROBABILITY, measure_units, measured_from
 from unswayed.tallies import Tallies, UserTallies, entry_users
 
-UNDECIDED = -1
-"""The decision of a context without any estimate."""
-
 
 class Certificate(StrEnum):
     """Justification of a lower bound.
@@ -90,12 +87,6 @@ def one_account(tallies: UserTallies) -> FlipBounds:
     return FlipBounds(n_accounts, lower=lower, upper=upper, certificates=trivial, held=lower)
 
 
-def decisions(estimates: Estimates) -> IntArray:
-    """Return the action of each context, ``UNDECIDED`` without an estimate; shape (n_contexts,)."""
-    is_decided = ~np.isnan(estimates.mean_rewards).all(axis=1)
-    return np.where(is_decided, estimates.actions, UNDECIDED)
-
-
 def certify_paper(
     tallies: UserTallies,
     design: Design,
@@ -145,7 +136,7 @@ def certify_paper(
         n_points.astype(np.int64), alpha=alpha, failure_probability=failure_probability
     )
     n_cut = np.minimum(n_bad, np.maximum((n_points - 1) // 2, 0))
-    leaders = decisions(estimates)[chosen]
+    leaders = estimates.actions[chosen]
     flips = trimmed_flips(
         values, groups, n_zeros=n_zeros, n_cut=n_cut, leaders=leaders, is_known=is_known[chosen]
     )
@@ -246,21 +237,11 @@ def trimmed_flips(
 ) -> TrimmedFlips:
     """Count the points that must be replaced before a leader's trimmed mean is overtaken.
 
-    Parameters
-    ----------
-    values, groups
-        Shape ``(n_values,)``: points, and their group ``row * n_columns + column``.
-    n_zeros, n_cut
-        Shape ``(n_rows, n_columns)``: further points that are zero and not stored, and how many
-        points are trimmed at each end.
-    leaders
-        Shape ``(n_rows,)``: the column with the largest trimmed mean, of equal ones the first.
-    is_known
-        Shape ``(n_rows, n_columns)``: whether the column takes part. A column with points that does
-        not take part does so once one of its points was replaced.
+    ``values`` are points in the groups ``row * n_columns + column``; all else has a row or a cell
+    of a table: further points that are zero and not stored, how many points are trimmed at each
+    end, the column with the largest trimmed mean, of equal ones the first, and whether a column
+    takes part. One with points that does not does so once one of its points was replaced.
 
-    Notes
-    -----
     Guarantee: exact. Let x be a group's n points in order and c its cut. Whatever k ≤ c points are
     replaced by, the j-th smallest of the new points is at most the (j+k)-th smallest of the old
     ones. So the trimmed mean is at most the mean of ranks c+k … n−c+k, and replacing the k smallest

@@ -41,14 +41,8 @@ class Assignment:
     """Pseudo-random actions that only the holder of the secret can predict.
 
     Labels are first hashed with keyed BLAKE2b to 64 bits; SipHash-2-4 of (user, context, epoch,
-    play) then gives the action. Both are pseudo-random functions of the secret.
-
-    Parameters
-    ----------
-    secret
-        16 bytes; keep it as long as decisions may have to be checked, and show it to nobody.
-    epoch
-        Raise it to draw all assignments anew.
+    play) then gives the action. Both are pseudo-random functions of the secret: keep it as long as
+    decisions may have to be checked, and show it to nobody.
 
     Examples
     --------
@@ -59,7 +53,7 @@ class Assignment:
     """
 
     secret: bytes = field(repr=False)
-    epoch: int = 0
+    epoch: int = 0  # raise it to draw all assignments anew
 
     def __post_init__(self) -> None:
         if len(self.secret) != SECRET_BYTES:
@@ -99,13 +93,9 @@ class Assignment:
     ) -> IntArray:
         """Return the action of each (user, context), uniform over ``n_actions``; shape (n,).
 
-        Parameters
-        ----------
-        users, contexts
-            Shape (n,); digests.
-        plays
-            Shape (n,); the number of the play for draws that change from play to play. None for
-            the one action a_{i,s} that a user always gets in a context.
+        Users and contexts are given by their digests. ``plays`` are the numbers of the plays, for
+        draws that change from play to play; None for the one action a_{i,s} that a user always
+        gets in a context.
         """
         numbers = np.zeros(len(users), np.int64) if plays is None else plays + 1
         hashes = _hashes(

@@ -113,15 +113,7 @@ def merged_logs(
 ) -> Tallies:
     """Return the tallies of several logs together, exactly as if they had been read as one.
 
-    Parameters
-    ----------
-    parts
-        The tallies of each log, with labels.
-    context_labels, action_labels
-        Labels to code by, if there are more than in these parts.
-
-    Notes
-    -----
+    ``context_labels`` and ``action_labels`` are to code by, if there are more than in these parts.
     Labels are put in the order in which ``read_events`` codes them, and sums are exact (see
     ``summing.grouped_sums``), so the result depends neither on how the log was cut nor on the
     order of the parts.

@@ -254,17 +254,10 @@ def unsupported_cells(
 ) -> BoolArray:
     """Return which cells are empty although every action of their context had a fair chance.
 
-    Parameters
-    ----------
-    visits
-        Shape (n_contexts, n_actions); how often each cell was played.
-    n_users
-        Shape (n_contexts, n_actions); how many users met it.
-    least_probability
-        With propensities the smallest that counts as support; None for uniform exploration.
+    All tables have shape (n_contexts, n_actions): how often each cell was played, and how many
+    users met it. ``least_probability`` is the smallest propensity that counts as support; None for
+    uniform exploration.
 
-    Notes
-    -----
     Guarantee: if every play of a context gives each action at least the probability p, some empty
     cell is called unsupported with probability at most ``SUPPORT_LEVEL``: n independent draws miss
     an action with probability at most (1−p)^n, and there are S·A cells. With propensities n counts

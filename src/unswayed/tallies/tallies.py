@@ -407,16 +407,8 @@ def tally(
 ) -> Tallies:
     """Sum events by user and cell in linear time, whatever their order.
 
-    Parameters
-    ----------
-    users, contexts, actions
-        Shape (n_events,); codes.
-    rewards
-        Shape (n_events,).
-    n_users, n_contexts, n_actions
-        How many codes there are of each.
-    weights
-        Shape (n_events,); how much each event counts, 1 by default.
+    Users, contexts and actions are codes; ``weights`` says how much each event counts, 1 by
+    default.
 
     Examples
     --------
