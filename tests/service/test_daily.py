@@ -14,7 +14,7 @@ from tests.service.learned import publish_learned
 from tests.service.running import SHOP, Running, close_windows, running, until
 from tests.service.test_learning import ATTACKED
 from tests.service.traffic import visit
-from unswayed.service import offline
+from unswayed.service import jobs, offline
 
 
 def test_reports_say_what_changed_and_a_webhook_is_called(
@@ -39,7 +39,7 @@ def test_reports_say_what_changed_and_a_webhook_is_called(
             database = server.prepared.database
 
             def report(day: str) -> dict[str, Any]:
-                monkeypatch.setattr(offline, "today", lambda: day)
+                monkeypatch.setattr(jobs, "today", lambda: day)
                 with database.connected() as connection:
                     with connection.transaction():
                         row = ("shop", day, 0, "{}")

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -177,16 +178,23 @@ def test_users_weigh_no_more_beyond_the_cap(tmp_path: Path, rng: np.random.Gener
     assert found.summary.n_events == 200 * 6 + 10 - 6
 
 
-def test_one_learner_works_at_a_time(sqlite_shop: Running) -> None:
-    first = sqlite_shop.post("/v1/shop/learn", status=202)
-    again = [sqlite_shop.post("/v1/shop/learn", status=202)["id"] for _ in range(3)]
+def test_one_learner_works_at_a_time(shop: Running) -> None:
+    first = shop.post("/v1/shop/learn", status=202)
+    again = [shop.post("/v1/shop/learn", status=202)["id"] for _ in range(3)]
     assert again == [first["id"]] * 3
-    with (
-        sqlite_shop.prepared.database.learner_lock() as one,
-        sqlite_shop.prepared.database.learner_lock() as two,
-    ):
-        assert (one, two) == (True, False)
-    until(lambda: sqlite_shop.get(f"/v1/shop/learn/{first['id']}")["state"] == "failed", 60.0)
+    database, has_begun = shop.prepared.database, threading.Event()
+
+    def learn() -> None:
+        with database.learner_lock():
+            has_begun.set()
+
+    other = threading.Thread(target=learn)
+    with database.learner_lock():
+        other.start()
+        assert not has_begun.wait(0.7)
+    assert has_begun.wait(30.0)
+    other.join()
+    until(lambda: shop.get(f"/v1/shop/learn/{first['id']}")["state"] == "failed", 60.0)
 
 
 def test_a_learner_that_was_killed_is_replaced(

@@ -365,6 +365,6 @@ def test_decisions_that_nobody_saw_do_not_count_where_activation_is_used(tmp_pat
                 server.post("/v1/shop/reward", {"token": decision["token"], "reward": 1.0})
         close_windows(server)
         with server.prepared.database.connected() as connection:
-            events, activity = learnable(export_batches(connection, "shop"), SHOP)
-    assert (len(activity.plays), activity.n_silent) == (40, 30)
+            events, plays, n_silent = learnable(export_batches(connection, "shop"), SHOP)
+    assert (len(plays), n_silent) == (40, 30)
     assert set(events["user"].to_pylist()) == {f"user {number}" for number in range(40)}

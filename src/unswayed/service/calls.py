@@ -67,6 +67,22 @@ class Streamed:
     filename: str
 
 
+def refusal_of(error: BaseException, what: str) -> Refusal:
+    """Return the response to an error; log those that are not the caller's."""
+    match error:
+        case Refusal():
+            return error
+        case InputError():
+            return Refusal(422, "bad_input", str(error))
+        case StoreError():
+            logger.warning("the store failed: %s", error)
+            return store_unavailable()
+        case asyncio.CancelledError():
+            return Refusal(503, "stopping", "the server stops; send it again.")
+    logger.error("%s failed", what, exc_info=error)
+    return Refusal(500, "internal", "an internal error occurred; it was logged.")
+
+
 class BrokenStreamError(Exception):
     """A streamed response cannot be finished; the connection is closed before its end."""
 
@@ -224,20 +240,13 @@ class Endpoint:
             if not isinstance(result, Reply):
                 result = Reply(msgspec.json.encode(result), self.status)
             status = result.status
-        except Refusal as refusal:
+        except BrokenStreamError:
+            raise
+        except (Exception, asyncio.CancelledError) as error:
+            refusal = refusal_of(error, f"{self.method} {self.path}")
             status = refusal.status
             service.metrics.count("unswayed_refusals_total", code=refusal.code)
             return Reply(refusal.body(), status)
-        except BrokenStreamError:
-            raise
-        except asyncio.CancelledError:
-            status = 503
-            stopping = Refusal(503, "stopping", "the server stops; send it again.")
-            return Reply(stopping.body(), status)
-        except Exception:
-            logger.exception("%s %s failed", self.method, self.path)
-            failure = Refusal(500, "internal", "an internal error occurred; it was logged.")
-            return Reply(failure.body(), 500)
         else:
             return result
         finally:
@@ -283,13 +292,7 @@ class Endpoint:
             if unknown:
                 raise bad_request(f"there is no query parameter {unknown[0][:80]!r}.")
             query = {name: values[-1] for name, values in given.items()}
-        try:
-            return await self.handler(Call(service, campaign, path, query, decoded))
-        except InputError as error:
-            raise Refusal(422, "bad_input", str(error)) from None
-        except StoreError as error:
-            logger.warning("the store failed: %s", error)
-            raise store_unavailable() from None
+        return await self.handler(Call(service, campaign, path, query, decoded))
 
     def _check_caller(
         self, service: Service, headers: Headers, address: str, campaign: str

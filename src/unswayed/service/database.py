@@ -146,17 +146,12 @@ class Database:
             raise InputError(f"the store cannot be used: {error}.") from error
 
     @contextmanager
-    def learner_lock(self) -> Iterator[bool]:
-        """Try to take the learner's lock, released with the process; yield whether it is held."""
+    def learner_lock(self) -> Iterator[None]:
+        """Hold the lock that one learner can hold at a time; it is released with the process."""
         handle = os.open(f"{self.path}.learner", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            yield False
-            return
-        try:
-            yield True
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
         finally:
             os.close(handle)
 

@@ -9,7 +9,6 @@ import json
 import os
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -36,31 +35,17 @@ from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.policy import Policy
 from unswayed.policy.documents import json_number
 from unswayed.policy.policy import read_codes
+from unswayed.service import catalogue, jobs, records
 from unswayed.service.attributes import with_common_levels
-from unswayed.service.catalogue import Campaign, add_policy, plan_of, policy_of
-from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.database import Connection, Database, StoreError, opened
 from unswayed.service.errors import Refusal
-from unswayed.service.jobs import (
-    DONE,
-    FAILED,
-    HEARTBEAT_SECONDS,
-    RUNNING,
-    reports_of,
-    today,
-    update_job,
-)
 from unswayed.service.planning import Progress, contexts_of, schedule_of
-from unswayed.service.records import export_batches, export_to, schema_of
 from unswayed.service.settings import Settings
 from unswayed.service.tokens import Record
 from unswayed.service.writing import CountKey, count_restored
 
 #: Ours: niceness of background processes.
 _NICENESS = 10
-
-#: Ours: seconds between attempts to take the learner's lock.
-_LOCK_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +73,7 @@ def learn_campaign(
 
     ``known`` is a file of reviewed accounts, for the default method.
     """
-    there = campaign_of(connection, name)
+    there = catalogue.campaign(connection, name)
     settings = there.settings
     on_step("exporting")
     restored: Counter[CountKey] = Counter()
@@ -96,9 +81,8 @@ def learn_campaign(
     def on_restored(record: Record) -> None:
         restored[CountKey(name, record.context, record.mode)] += 1
 
-    batches = export_batches(connection, name, on_restored=on_restored)
-    events, activity = learnable(batches, settings)
-    plays = activity.plays
+    batches = records.export_batches(connection, name, on_restored=on_restored)
+    events, plays, n_silent = learnable(batches, settings)
     age = 0.0
     if len(plays):
         age = float(np.minimum(plays, settings.max_interactions_per_user or plays.max()).mean())
@@ -127,16 +111,18 @@ def learn_campaign(
     is_active = learned.interactions > 0
     removed = 1.0 - float(learned.user_weights[is_active].mean())
     progress = Progress(age, len(plays), removed > ALARM_WEIGHT)
-    return LearnedCampaign(learned, progress, restored, activity.n_silent / len(plays))
+    return LearnedCampaign(learned, progress, restored, n_silent / len(plays))
 
 
-def _shaping(connection: Connection, there: Campaign, age: float, n_users: int) -> dict[str, Any]:
+def _shaping(
+    connection: Connection, there: catalogue.Campaign, age: float, n_users: int
+) -> dict[str, Any]:
     """Return options of learning from features: a new partition, or that of the running epoch."""
     features = there.settings.features
     if not features:
         return {}
-    served = policy_of(connection, there.name, there.policy_version)
-    plan, _ = plan_of(connection, there.name, there.plan_version)
+    served = catalogue.policy_of(connection, there.name, there.policy_version)
+    plan, _ = catalogue.plan_of(connection, there.name, there.plan_version)
     if served is not None and age < schedule_of(plan, n_users).end(plan.epoch):
         return {"partition": served.partition}
     trusted = [name for name, feature in features.items() if feature.trusted]
@@ -162,16 +148,10 @@ def _reward_range(settings: Settings, rewards: FloatArray) -> tuple[float, float
     return min(stated[0], float(rewards.min())), max(stated[1], float(rewards.max()))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Activity:
-    """How many decisions each user had, and how many users never reported a reward."""
-
-    plays: IntArray
-    n_silent: int
-
-
-def learnable(batches: Iterable[pa.RecordBatch], settings: Settings) -> tuple[pa.Table, Activity]:
-    """Return the events that are learned from, and how active the users were.
+def learnable(
+    batches: Iterable[pa.RecordBatch], settings: Settings
+) -> tuple[pa.Table, IntArray, int]:
+    """Return the events that are learned from, the decisions of each user, and the silent users.
 
     Explorers are a random share of the users, each of whom draws evenly from the actions that
     survived: what the theory asks for, and what the epoch learner learns from. Others always play
@@ -191,7 +171,7 @@ def learnable(batches: Iterable[pa.RecordBatch], settings: Settings) -> tuple[pa
             .group_by("user")
             .aggregate([("n_rewards", "count"), ("n_rewards", "sum")])
         )
-    table = pa.Table.from_batches(kept, schema_of(settings))
+    table = pa.Table.from_batches(kept, records.schema_of(settings))
     names = ["user", "context", "action", "reward", *settings.features]
     if settings.features or pc.any(pc.equal(table["mode"], "shadow")).as_py():
         table = table.set_column(
@@ -200,11 +180,11 @@ def learnable(batches: Iterable[pa.RecordBatch], settings: Settings) -> tuple[pa
         names.append("propensity")
     table = table.select(names)
     if not users:
-        return table, Activity(np.zeros(0, np.int64), 0)
+        return table, np.zeros(0, np.int64), 0
     sums = [("n_rewards_count", "sum"), ("n_rewards_sum", "sum")]
     by_user = pa.concat_tables(users).group_by("user").aggregate(sums)
     plays: IntArray = by_user["n_rewards_count_sum"].to_numpy()
-    return table, Activity(plays, int((by_user["n_rewards_sum_sum"].to_numpy() == 0).sum()))
+    return table, plays, int((by_user["n_rewards_sum_sum"].to_numpy() == 0).sum())
 
 
 #: Ours: share of silent accounts from which a note is added; usual with rare rewards.
@@ -229,9 +209,9 @@ def work_on(database: Database, name: str, job_id: str, *, known: str | None = N
     stopping = threading.Event()
 
     def tell() -> None:
-        while not stopping.wait(HEARTBEAT_SECONDS):
+        while not stopping.wait(jobs.HEARTBEAT_SECONDS):
             with suppress(StoreError), database.connected() as found, found.transaction():
-                update_job(found, job_id)
+                jobs.update_job(found, job_id)
 
     teller = threading.Thread(target=tell, daemon=True)
     teller.start()
@@ -239,7 +219,7 @@ def work_on(database: Database, name: str, job_id: str, *, known: str | None = N
         _learn_and_publish(database, name, job_id, known)
     except (InputError, Refusal, StoreError) as error:
         with database.connected() as connection, connection.transaction():
-            update_job(connection, job_id, state=FAILED, result={"error": str(error)})
+            jobs.update_job(connection, job_id, state=jobs.FAILED, result={"error": str(error)})
     finally:
         stopping.set()
         teller.join()
@@ -248,40 +228,34 @@ def work_on(database: Database, name: str, job_id: str, *, known: str | None = N
 def _learn_and_publish(database: Database, name: str, job_id: str, known: str | None) -> None:
     def on_step(text: str) -> None:
         with database.connected() as connection, connection.transaction():
-            update_job(connection, job_id, state=RUNNING, step=text)
+            jobs.update_job(connection, job_id, state=jobs.RUNNING, step=text)
 
-    while True:
-        with database.learner_lock() as is_held:
-            if not is_held:
-                time.sleep(_LOCK_SECONDS)
-                continue
-            with database.connected() as connection:
-                found = learn_campaign(connection, name, on_step, known=known)
-                on_step("publishing")
-                with connection.transaction():
-                    settings = campaign_of(connection, name).settings
-                    version = add_policy(
-                        connection,
-                        name,
-                        found.log.policy,
-                        job=job_id,
-                        activate=settings.activate_learned,
-                        progress=found.progress,
-                    )
-                    count_restored(connection, found.restored)
-                    result = {
-                        "version": version,
-                        "is_active": settings.activate_learned,
-                        "age": found.progress.age,
-                        "users": found.progress.n_users,
-                        "silent_share": found.silent_share,
-                        "findings": found.log.summary.to_json(),
-                        "decisions": decision_rows(found.log.policy),
-                        "notes": [*found.log.notes, *silence_notes(found, settings)],
-                    }
-                    # In the same transaction: a job that is done has its policy, and none twice.
-                    update_job(connection, job_id, state=DONE, step="", result=result)
-            return
+    with database.learner_lock(), database.connected() as connection:
+        found = learn_campaign(connection, name, on_step, known=known)
+        on_step("publishing")
+        with connection.transaction():
+            settings = catalogue.campaign(connection, name).settings
+            version = catalogue.add_policy(
+                connection,
+                name,
+                found.log.policy,
+                job=job_id,
+                activate=settings.activate_learned,
+                progress=found.progress,
+            )
+            count_restored(connection, found.restored)
+            result = {
+                "version": version,
+                "is_active": settings.activate_learned,
+                "age": found.progress.age,
+                "users": found.progress.n_users,
+                "silent_share": found.silent_share,
+                "findings": found.log.summary.to_json(),
+                "decisions": decision_rows(found.log.policy),
+                "notes": [*found.log.notes, *silence_notes(found, settings)],
+            }
+            # In the same transaction: a job that is done has its policy, and none twice.
+            jobs.update_job(connection, job_id, state=jobs.DONE, step="", result=result)
 
 
 #: Every interval holds with this probability, the two arms' together.
@@ -304,7 +278,7 @@ def report(connection: Connection, name: str, *, policy: int | None = None) -> d
     policy
         Version of the policy; the one that is served by default.
     """
-    campaign = campaign_of(connection, name)
+    campaign = catalogue.campaign(connection, name)
     version = campaign.policy_version if policy is None else policy
     rows = connection.execute(
         "SELECT version, created_ms FROM plans WHERE campaign = ? AND policy = ?", (name, version)
@@ -313,11 +287,11 @@ def report(connection: Connection, name: str, *, policy: int | None = None) -> d
     since_ms = min((int(row[1]) for row in rows), default=None)
     alpha = campaign.settings.alpha
     if alpha == "auto":
-        served = policy_of(connection, name, campaign.policy_version)
+        served = catalogue.policy_of(connection, name, campaign.policy_version)
         alpha = _UNKNOWN_ALPHA if served is None else served.alpha
     columns = ["user", "mode", "reward", "plan", "action", "planned_action"]
     table = pa.Table.from_batches(
-        export_batches(connection, name), schema_of(campaign.settings)
+        records.export_batches(connection, name), records.schema_of(campaign.settings)
     ).select(columns)
     of_policy = np.isin(table["plan"].to_numpy(), list(plans))
     table = table.filter(pa.array(of_policy))
@@ -342,7 +316,7 @@ def report(connection: Connection, name: str, *, policy: int | None = None) -> d
     }
 
 
-def _note(campaign: Campaign, version: int, since_ms: int | None, decisions: int) -> str:
+def _note(campaign: catalogue.Campaign, version: int, since_ms: int | None, decisions: int) -> str:
     """Describe the numbers, or why there are none."""
     if since_ms is None:
         return f"policy {version} was never served."
@@ -405,10 +379,12 @@ def audit_campaign(
     connection: Connection, name: str, *, known: str | None = None
 ) -> dict[str, Any]:
     """Return the audit as plain values, or ``{"refused": why}`` if there is too little to audit."""
-    there = campaign_of(connection, name)
+    there = catalogue.campaign(connection, name)
     settings = there.settings
-    events, _ = learnable(export_batches(connection, name), settings)
-    events = in_leaves(events, settings, policy_of(connection, name, there.policy_version))
+    events, _, _ = learnable(records.export_batches(connection, name), settings)
+    events = in_leaves(
+        events, settings, catalogue.policy_of(connection, name, there.policy_version)
+    )
     if not len(events):
         return {"refused": NOTHING_YET}
     try:
@@ -430,9 +406,9 @@ _WEBHOOK_SECONDS = 10.0
 
 def make_report(connection: Connection, name: str, *, known: str | None = None) -> dict[str, Any]:
     """Work out the report of today, store it, and tell the webhook."""
-    campaign = campaign_of(connection, name)
-    day = today()
-    before = next((one for one in reports_of(connection, name) if one["day"] < day), None)
+    campaign = catalogue.campaign(connection, name)
+    day = jobs.today()
+    before = next((one for one in jobs.reports_of(connection, name) if one["day"] < day), None)
     found = compared(_state(connection, campaign, known), before, day)
     settings = campaign.settings
     is_alarming = found["share"] is not None and found["share"] > settings.webhook_share
@@ -446,9 +422,11 @@ def make_report(connection: Connection, name: str, *, known: str | None = None) 
     return found
 
 
-def _state(connection: Connection, campaign: Campaign, known: str | None) -> dict[str, Any]:
+def _state(
+    connection: Connection, campaign: catalogue.Campaign, known: str | None
+) -> dict[str, Any]:
     """Return the current state for a report."""
-    plan, _ = plan_of(connection, campaign.name, campaign.plan_version)
+    plan, _ = catalogue.plan_of(connection, campaign.name, campaign.plan_version)
     audit = audit_campaign(connection, campaign.name, known=known)
     is_audited = "refused" not in audit
     return {
@@ -515,7 +493,7 @@ def main() -> None:
         return
     with database.connected() as connection:
         if task == "export":
-            export_to(connection, name, sys.stdout.buffer, **request["between"])
+            records.export_to(connection, name, sys.stdout.buffer, **request["between"])
         elif task == "daily":
             make_report(connection, name, known=known)
         else:

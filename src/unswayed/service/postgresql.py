@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, cast
@@ -34,6 +35,9 @@ _CONNECT_SECONDS = 5
 
 #: Ours: a statement that takes longer is given up, and the request gets status 503.
 _STATEMENT_MS = 30_000
+
+#: Ours: seconds between attempts to take the learner's lock.
+_LOCK_SECONDS = 0.5
 
 #: Numbers of the advisory locks: of making tables, and of learning.
 _CREATING, _LEARNING = 7_283_001, 7_283_002
@@ -73,11 +77,12 @@ class PostgresqlDatabase(Database):
             raise InputError(f"the store cannot be used: {error}.") from error
 
     @contextmanager
-    def learner_lock(self) -> Iterator[bool]:
+    def learner_lock(self) -> Iterator[None]:
         """Hold the lock that only one session of the database can hold."""
         with self.connected() as connection:
-            ((is_held,),) = connection.execute("SELECT pg_try_advisory_lock(?)", (_LEARNING,))
-            yield bool(is_held)
+            while not connection.execute("SELECT pg_try_advisory_lock(?)", (_LEARNING,))[0][0]:
+                time.sleep(_LOCK_SECONDS)
+            yield
 
 
 class PostgresqlConnection(Connection):

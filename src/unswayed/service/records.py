@@ -475,7 +475,7 @@ def refuse_tokens(connection: Connection, name: str, user: str, secret: bytes) -
 
 def delete_user(database: Database, name: str, user: str) -> dict[str, int]:
     """Delete all that was recorded of a user, and return how much it was."""
-    deleted = {"decisions": 0, "rewards": 0, "activations": 0, "idempotency_keys": 0}
+    deleted = {"decisions": 0}
     with database.connected() as connection:
         times = connection.execute(
             "SELECT DISTINCT first_ms FROM decisions WHERE campaign = ? ORDER BY first_ms", (name,)
@@ -483,35 +483,28 @@ def delete_user(database: Database, name: str, user: str) -> dict[str, int]:
         for (first_ms,) in times:
             with connection.transaction():
                 deleted["decisions"] += _rewrite(connection, name, first_ms, user)
-        for table, column, what in (
-            ("rewards", "decision", "rewards"),
-            ("activations", "decision", "activations"),
-            ("asked", "key", "idempotency_keys"),
-        ):
-            deleted[what] += _delete_rows(connection, name, table, column, user)
+        for table, column in (("rewards", "decision"), ("activations", "decision")):
+            deleted[table] = _delete_rows(connection, name, table, column, user)
+        deleted["idempotency_keys"] = _delete_rows(connection, name, "asked", "key", user)
     return deleted
 
 
 def _rewrite(connection: Connection, name: str, first_ms: int, user: str) -> int:
     """Write the rows of a time again without a user's decisions; return how many these were."""
     n_deleted = 0
-    where = "campaign = ? AND first_ms = ? AND records = ?"
-    for (data,) in connection.execute(
-        "SELECT records FROM decisions WHERE campaign = ? AND first_ms = ?", (name, first_ms)
-    ):
+    where = "WHERE campaign = ? AND first_ms = ?"
+    for (data,) in connection.execute(f"SELECT records FROM decisions {where}", (name, first_ms)):
         records = decode_records(data)
-        kept = [record for record in records if record.user != user]
+        kept = [encode_record(record) for record in records if record.user != user]
         if len(kept) == len(records):
             continue
         n_deleted += len(records) - len(kept)
-        if not kept:
-            connection.execute(f"DELETE FROM decisions WHERE {where}", (name, first_ms, data))
-            continue
-        new = encode_records([encode_record(record) for record in kept])
-        connection.execute(
-            f"UPDATE decisions SET records = ?, n = ? WHERE {where}",
-            (new, len(kept), name, first_ms, data),
-        )
+        row = (name, first_ms, data)
+        if kept:
+            sql = f"UPDATE decisions SET records = ?, n = ? {where} AND records = ?"
+            connection.execute(sql, (encode_records(kept), len(kept), *row))
+        else:
+            connection.execute(f"DELETE FROM decisions {where} AND records = ?", row)
     return n_deleted
 
 
@@ -529,6 +522,14 @@ def _delete_rows(connection: Connection, name: str, table: str, column: str, use
     return len(keys)
 
 
+#: The columns by which rows are old; ids of decisions begin with their time.
+_TIMES = {
+    "decisions": "first_ms",
+    "asked": "time_ms",
+    "rewards": "decision",
+    "activations": "decision",
+}
+
 #: Ours: milliseconds of decisions deleted per transaction, so that rewards do not wait long.
 _SLICE_MS = 10_000
 
@@ -540,38 +541,21 @@ def delete_old(database: Database, campaign: str, before_ms: int) -> bool:
     """Delete decisions made before a time, and all that came of them; whether none is left."""
     end = time.monotonic() + _DELETE_SECONDS_AT_ONCE
     with database.connected() as connection:
-        while (oldest := _oldest_ms(connection, campaign)) is not None and oldest < before_ms:
-            if time.monotonic() > end:
-                return False
-            with connection.transaction():
-                _delete_slice(connection, campaign, min(oldest + _SLICE_MS, before_ms))
+        for table, column in _TIMES.items():
+            # A row of decisions goes when the last that may be in it does.
+            limit = before_ms - (LONGEST_CHUNK_MS if table == "decisions" else 0)
+            first = f"SELECT {column} FROM {table} WHERE campaign = ? ORDER BY {column} LIMIT 1"
+            while rows := connection.execute(first, (campaign,)):
+                is_id = column == "decision"
+                oldest = int.from_bytes(bytes(rows[0][0])[:6], "big") if is_id else rows[0][0]
+                if oldest >= limit:
+                    break
+                if time.monotonic() > end:
+                    return False
+                until = min(oldest + _SLICE_MS, limit)
+                with connection.transaction():
+                    connection.execute(
+                        f"DELETE FROM {table} WHERE campaign = ? AND {column} < ?",
+                        (campaign, until.to_bytes(6, "big") if is_id else until),
+                    )
     return True
-
-
-def _oldest_ms(connection: Connection, campaign: str) -> int | None:
-    """Return the time of the oldest decision that can be deleted."""
-    found = []
-    for column, table in (("first_ms", "decisions"), ("time_ms", "asked")):
-        sql = f"SELECT {column} FROM {table} WHERE campaign = ? ORDER BY {column} LIMIT 1"
-        rows = connection.execute(sql, (campaign,))
-        # A row of decisions goes when the last that may be in it does.
-        more = LONGEST_CHUNK_MS if table == "decisions" else 0
-        found += [int(row[0]) + more for row in rows]
-    for table in ("rewards", "activations"):
-        sql = f"SELECT decision FROM {table} WHERE campaign = ? ORDER BY decision LIMIT 1"
-        rows = connection.execute(sql, (campaign,))
-        found += [int.from_bytes(bytes(row[0])[:6], "big") for row in rows]
-    return min(found, default=None)
-
-
-def _delete_slice(connection: Connection, campaign: str, until_ms: int) -> None:
-    connection.execute(
-        "DELETE FROM decisions WHERE campaign = ? AND first_ms < ?",
-        (campaign, until_ms - LONGEST_CHUNK_MS),
-    )
-    connection.execute("DELETE FROM asked WHERE campaign = ? AND time_ms < ?", (campaign, until_ms))
-    for table in ("rewards", "activations"):
-        connection.execute(
-            f"DELETE FROM {table} WHERE campaign = ? AND decision < ?",
-            (campaign, until_ms.to_bytes(6, "big")),
-        )

@@ -16,18 +16,11 @@ import msgspec
 
 from unswayed.errors import InputError
 from unswayed.policy import Decider
-from unswayed.service.catalogue import (
-    campaigns,
-    change_number,
-    plan_of,
-    policy_of,
-    unknown_campaign,
-)
+from unswayed.service import catalogue, keys, writing
 from unswayed.service.database import Connection, Database, StoreError, opened
 from unswayed.service.deciding import DecideRequest, Serving, check_name
 from unswayed.service.errors import Refusal, conflict, store_unavailable
 from unswayed.service.jobs import start
-from unswayed.service.keys import Key, Rates, all_keys, had_keys
 from unswayed.service.metrics import Metrics, process_numbers
 from unswayed.service.records import forgotten_of, pseudonym
 from unswayed.service.settings import ServerSettings
@@ -39,20 +32,7 @@ from unswayed.service.tokens import (
     encode_record,
     signing_keys,
 )
-from unswayed.service.writing import (
-    MOST_WAITING,
-    CountKey,
-    KeptReward,
-    NewActivation,
-    NewAsked,
-    NewReward,
-    Write,
-    Writer,
-    counted,
-    write_activations,
-    write_asked,
-    write_rewards,
-)
+from unswayed.service.writing import CountKey, NewActivation, NewAsked, NewReward
 
 #: Ours: seconds between checks for changes in the store, which take microseconds.
 POLL_SECONDS = 0.25
@@ -69,7 +49,7 @@ class State:
 
     change: int = -1
     campaigns: Mapping[str, Serving] = field(default_factory=dict)
-    keys: Mapping[str, Key] = field(default_factory=dict)
+    keys: Mapping[str, keys.Key] = field(default_factory=dict)
     had_keys: bool = False
 
     def campaign(self, name: str) -> Serving:
@@ -77,7 +57,7 @@ class State:
         try:
             return self.campaigns[name]
         except KeyError:
-            raise unknown_campaign(name) from None
+            raise catalogue.unknown_campaign(name) from None
 
 
 class Watcher:
@@ -110,7 +90,7 @@ class Watcher:
                 if self._connection is None:
                     self._connection = self._database.connect()
                 self._connection.check_file()
-                change = change_number(self._connection)
+                change = catalogue.change_number(self._connection)
                 # Another file, such as a backup put in its place, may have the same number.
                 if is_new or change != self.state.change:
                     self.state = self._loaded(self._connection, change)
@@ -149,7 +129,7 @@ class Watcher:
 
     def _loaded(self, connection: Connection, change: int) -> State:
         found: dict[str, Serving] = {}
-        for campaign in campaigns(connection):
+        for campaign in catalogue.campaigns(connection):
             old = self.state.campaigns.get(campaign.name)
             if old is not None and (old.created_ms, old.plan_version) == (
                 campaign.created_ms,
@@ -158,14 +138,14 @@ class Watcher:
                 decider = old.decider  # with the users' digests that it keeps
                 policy = old.ranking.policy
             else:
-                plan, _ = plan_of(connection, campaign.name, campaign.plan_version)
+                plan, _ = catalogue.plan_of(connection, campaign.name, campaign.plan_version)
                 decider = Decider(plan, self.secrets.assignment)
                 decider.decide("", plan.contexts[0])  # compiles, before anybody waits
-                policy = policy_of(connection, campaign.name, campaign.policy_version)
+                policy = catalogue.policy_of(connection, campaign.name, campaign.policy_version)
             forgotten = forgotten_of(connection, campaign.name)
             found[campaign.name] = Serving.of(campaign, decider, policy, forgotten)
         self.signer = Signer(signing_keys(connection, self.secrets))
-        return State(change, found, all_keys(connection), had_keys(connection))
+        return State(change, found, keys.all_keys(connection), keys.had_keys(connection))
 
 
 class RewardRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -230,10 +210,10 @@ class Service:
         self.store_url = store
         self.database = opened(store)
         self.watcher = Watcher(self.database, secrets)
-        self.writer = Writer(self.database)
+        self.writer = writing.Writer(self.database)
         self.server = server
         self.metrics = Metrics(metrics_folder)
-        self.rates = Rates(server.requests_per_second)
+        self.rates = keys.Rates(server.requests_per_second)
         self.is_public = is_public
         self.configured = configured
         self.unfinished_bytes = 0
@@ -274,7 +254,7 @@ class Service:
         serving = self.watcher.state.campaign(campaign)
         serving.check_open()
         writer = self.writer
-        is_recording = writer.is_healthy and writer.n_waiting < MOST_WAITING
+        is_recording = writer.is_healthy and writer.n_waiting < writing.MOST_WAITING
         if not is_recording and not self.server.decide_without_store:
             raise store_unavailable()
         return serving
@@ -303,7 +283,7 @@ class Service:
                 NewAsked(campaign, *id_, payload)
                 for id_, payload in zip(ids, payloads, strict=True)
             ]
-            payloads = list(await self._written(write_asked, rows))
+            payloads = list(await self._written(writing.write_asked, rows))
         left = iter(payloads)
         responses: list[bytes | Refusal] = []
         new: list[Record] = []
@@ -325,7 +305,7 @@ class Service:
                 )
                 continue
             responses.append(serving.response(first, request, self.watcher.signer.token(payload)))
-        counts = counted(new)
+        counts = writing.counted(new)
         if not is_keyed:
             self.writer.record(campaign, now, payloads, counts)
         for (key, what), n in counts.items():
@@ -345,7 +325,7 @@ class Service:
             for one in asked
         ]
         kept = await self._written(
-            write_rewards, [row for row in checked if isinstance(row, NewReward)]
+            writing.write_rewards, [row for row in checked if isinstance(row, NewReward)]
         )
         n_new = sum(one is not None and one.is_new for one in kept)
         self.metrics.count("unswayed_rewards_total", n_new, campaign=campaign)
@@ -382,7 +362,7 @@ class Service:
         record, payload = self._opened(serving, request.token)
         is_late = received > record.time_ms + 1000.0 * serving.settings.reward_window
         row = NewActivation(serving.name, record.id, received, payload, is_late)
-        (activated,) = await self._written(write_activations, [row])
+        (activated,) = await self._written(writing.write_activations, [row])
         if activated is None:
             raise _too_late(serving)
         return ActivateResponse(record.id.hex(), activated)
@@ -402,7 +382,7 @@ class Service:
                 raise Refusal(410, "forgotten", "what was recorded of this user was deleted.")
         return record, payload
 
-    async def _written(self, write: Write, rows: Sequence[Any]) -> Sequence[Any]:
+    async def _written(self, write: writing.Write, rows: Sequence[Any]) -> Sequence[Any]:
         """Write rows durably, or refuse with 503."""
         if not rows:
             return ()
@@ -420,7 +400,7 @@ def _asked_for(record: Record) -> tuple[object, ...]:
 
 
 def _reward_response(
-    serving: Serving, row: NewReward, kept: KeptReward | None
+    serving: Serving, row: NewReward, kept: writing.KeptReward | None
 ) -> RewardResponse | Refusal:
     if kept is None:
         return _too_late(serving)

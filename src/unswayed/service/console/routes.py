@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,10 +20,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from unswayed.errors import InputError
 from unswayed.policy.partition import EVERYBODY
 from unswayed.service import endpoints
-from unswayed.service.calls import Call, check_origin, read_body
+from unswayed.service.calls import Call, check_origin, read_body, refusal_of
 from unswayed.service.catalogue import now_ms
 from unswayed.service.console.pages import (
     ASSETS,
@@ -35,13 +33,10 @@ from unswayed.service.console.pages import (
     fragment,
     page,
 )
-from unswayed.service.database import StoreError
-from unswayed.service.errors import Refusal, not_found, store_unavailable
+from unswayed.service.errors import Refusal, not_found
 from unswayed.service.keys import EVERY_CAMPAIGN, Key, key_of
 from unswayed.service.service import Service
 from unswayed.service.status import counted
-
-logger = logging.getLogger("unswayed.service")
 
 COOKIE = "unswayed_console"
 
@@ -119,16 +114,8 @@ def _shown(show: Show, *, is_post: bool = False) -> Handler:
             if "campaign" in call.path and not viewer.may_see(call.campaign):
                 return _sorry(Refusal(403, "forbidden", "your key does not open this campaign."))
             return await show(call, viewer)
-        except Refusal as refusal:
-            return _sorry(refusal)
-        except InputError as error:
-            return _sorry(Refusal(422, "bad_input", str(error)))
-        except StoreError as error:
-            logger.warning("the store failed: %s", error)
-            return _sorry(store_unavailable())
-        except Exception:
-            logger.exception("%s failed", request.url.path)
-            return _sorry(Refusal(500, "internal", "an internal error occurred; it was logged."))
+        except Exception as error:
+            return _sorry(refusal_of(error, request.url.path))
 
     return handle
 
