@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -24,14 +22,6 @@ def log(rng: np.random.Generator, n: int = 20_000, n_users: int = 200) -> Events
         Labels.numbered(2),
         times=(rng.integers(40, size=n) * DAY).astype(np.float64),
     )
-
-
-def rows(events: Events, order: np.ndarray) -> Events:
-    columns = {
-        name: getattr(events, name)[order] for name in ("users", "contexts", "actions", "rewards")
-    }
-    assert events.times is not None
-    return replace(events, **columns, times=events.times[order])
 
 
 def test_half_of_the_events_of_each_half_life_is_left(rng: np.random.Generator) -> None:
@@ -73,7 +63,7 @@ def test_neither_order_nor_other_users_change_what_is_kept(rng: np.random.Genera
     events = log(rng, 4_000)
     assert events.times is not None
     first = forgotten(events, half_life=4 * DAY)
-    mixed = forgotten(rows(events, rng.permutation(len(events))), half_life=4 * DAY)
+    mixed = forgotten(events.rows(rng.permutation(len(events))), half_life=4 * DAY)
     assert account(first) == account(mixed)
     # The last event sets the clock, so it stays.
     some = (events.users < 50) | (events.times == events.times.max())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tests.learners.tiny_logs import shape
 from unswayed.arrays import FloatArray
 from unswayed.tallies import Tallies, tally
 
@@ -82,14 +83,6 @@ def make_world(
     lies = is_bad[users]
     rewards[lies & (actions == runner_up[contexts])] = 1.0
     rewards[lies & (actions == best[contexts])] = 0.0
-    tallies = tally(
-        users,
-        contexts,
-        actions,
-        rewards,
-        n_users=n_users,
-        n_contexts=n_contexts,
-        n_actions=n_actions,
-    )
+    tallies = tally(users, contexts, actions, rewards, **shape(n_users, n_contexts, n_actions))
     good = true_means + likes[~is_bad].mean() * loadings
     return World(tallies, good, is_bad)

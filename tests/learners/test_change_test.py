@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.learners.tiny_logs import shape
 from unswayed.errors import InputError
 from unswayed.events import Events, Labels
 from unswayed.learners.change_test import LEVEL, Change, Changes, changes_between, most_colluders
@@ -135,22 +136,13 @@ def test_colluders_are_bounded_by_what_the_platform_let_them_play(rng: np.random
         np.zeros(100 * n, int),
         rng.integers(10, size=100 * n),
         np.ones(100 * n),
-        n_users=n,
-        n_contexts=1,
-        n_actions=10,
+        **shape(n, 1, 10),
     )
     assert most_colluders(often, 200, uniform_design(often), 1e-4).max() == 200
     # Unless each keeps one action.
     assert most_colluders(often, 200, sticky_design(often), 1e-4).max() == few[0]
     weighted = tally(
-        users,
-        np.zeros(n, int),
-        actions,
-        np.ones(n),
-        n_users=n,
-        n_contexts=1,
-        n_actions=10,
-        weights=np.ones(n),
+        users, np.zeros(n, int), actions, np.ones(n), **shape(n, 1, 10), weights=np.ones(n)
     )
     assert (most_colluders(weighted, 200, uniform_design(weighted), 1e-4) == 200).all()
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unswayed.tallies import Tallies, tally
+
+
+def shape(n_users: int, n_contexts: int, n_actions: int) -> dict[str, Any]:
+    """Return how many codes there are, as ``tally`` takes it."""
+    return {"n_users": n_users, "n_contexts": n_contexts, "n_actions": n_actions}
 
 
 def tallied(

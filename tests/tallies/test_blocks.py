@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.events.logs import random_log
+from tests.learners.tiny_logs import shape
 from unswayed.engine import Blocked, BlockedRows
 from unswayed.estimators import spectral_filter
 from unswayed.estimators.rows import Rows, SparseRows
@@ -23,9 +24,7 @@ def tallies(rng: np.random.Generator, n: int = 6_000) -> Tallies:
         rng.integers(12, size=n),
         rng.integers(4, size=n),
         rng.normal(size=n),
-        n_users=300,
-        n_contexts=12,
-        n_actions=4,
+        **shape(300, 12, 4),
     )
 
 
@@ -148,7 +147,4 @@ def test_blocks_are_ranges_of_the_hash_of_users(kind: str, rng: np.random.Genera
 def test_the_number_of_blocks_depends_on_the_number_of_events_alone() -> None:
     assert [n_blocks_for(n) for n in (0, 1, 1 << 21, (1 << 21) + 1, 20_000_000)] == [1, 1, 1, 2, 16]
     assert n_blocks_for(10**12) == 256
-
-
-def test_a_log_without_users_has_empty_blocks() -> None:
     assert user_bounds(Labels.of([]), 4) == [0, 0, 0, 0, 0]

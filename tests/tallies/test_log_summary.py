@@ -5,6 +5,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.learners.tiny_logs import shape
 from unswayed.errors import InputError
 from unswayed.events import read_events
 from unswayed.tallies import Tallies, tally, tally_events
@@ -69,9 +70,7 @@ def test_the_test_of_uniformity_keeps_its_level_with_many_thin_cells(
             rng.integers(250, size=n),
             rng.integers(20, size=n),
             np.zeros(n),
-            n_users=4_000,
-            n_contexts=250,
-            n_actions=20,
+            **shape(4_000, 250, 20),
         )
         values.append(uniformity_p_value(tallies))
     # Of 40 p-values at most 4 lie below .02 with probability 1 - 4e-4 (binomial with mean .8).

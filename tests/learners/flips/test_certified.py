@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from tests.learners.tiny_logs import shape
 from unswayed.learners.design import Design, sticky_design, uniform_design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.flips import Certificate, flip_bounds
@@ -32,15 +33,7 @@ def sticky_world(
     actions = assigned[users, contexts]
     rewards = (rng.random(users.size) < means[contexts, actions]).astype(float)
     sizes = np.stack([np.bincount(assigned[:, s], minlength=n_actions) for s in range(n_contexts)])
-    tallies = tally(
-        users,
-        contexts,
-        actions,
-        rewards,
-        n_users=n_users,
-        n_contexts=n_contexts,
-        n_actions=n_actions,
-    )
+    tallies = tally(users, contexts, actions, rewards, **shape(n_users, n_contexts, n_actions))
     return tallies, Design(np.ones(n_contexts, np.bool_), sizes)
 
 
@@ -52,15 +45,7 @@ def uniform_world(
     contexts = rng.integers(n_contexts, size=users.size)
     actions = rng.integers(n_actions, size=users.size)
     rewards = (rng.random(users.size) < np.where(actions == 0, 0.8, 0.3)).astype(float)
-    tallies = tally(
-        users,
-        contexts,
-        actions,
-        rewards,
-        n_users=n_users,
-        n_contexts=n_contexts,
-        n_actions=n_actions,
-    )
+    tallies = tally(users, contexts, actions, rewards, **shape(n_users, n_contexts, n_actions))
     return tallies, uniform_design(tallies)
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.learners.tiny_logs import shape
 from unswayed.learners.design import design_of_log
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper import FAILURE_PROBABILITY, learn_paper, measure_units
@@ -48,13 +49,7 @@ def log(
         actions = np.append(actions, np.full(n_copies, actions[0]))
         rewards = np.append(rewards, np.ones(n_copies))
     return tally(
-        users,
-        contexts,
-        actions,
-        scale * rewards + shift,
-        n_users=N_USERS,
-        n_contexts=N_CONTEXTS,
-        n_actions=N_ACTIONS,
+        users, contexts, actions, scale * rewards + shift, **shape(N_USERS, N_CONTEXTS, N_ACTIONS)
     )
 
 

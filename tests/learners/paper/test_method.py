@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.learners.paper.literal_twin import Event, algorithm_1, algorithm_2
+from tests.learners.tiny_logs import shape
 from unswayed.errors import InputError
 from unswayed.estimators import spectral_filter
 from unswayed.learners.design import design_of_log, sticky_design, uniform_design
@@ -93,13 +94,7 @@ def context_log(
     is_flood = (users < ALPHA * n_users) & (rng.random(len(users)) < share)
     contexts[is_flood] = flooded
     return tally(
-        users,
-        contexts,
-        np.zeros_like(users),
-        np.zeros(len(users)),
-        n_users=n_users,
-        n_contexts=len(nu),
-        n_actions=2,
+        users, contexts, np.zeros_like(users), np.zeros(len(users)), **shape(n_users, len(nu), 2)
     )
 
 
@@ -193,13 +188,7 @@ def logged(
     rewards[is_bad] = np.where(actions[is_bad] == 0, 5.0, -5.0)
     order = rng.permutation(len(users))
     tallies = tally(
-        users[order],
-        contexts[order],
-        actions[order],
-        rewards[order],
-        n_users=n_users,
-        n_contexts=2,
-        n_actions=4,
+        users[order], contexts[order], actions[order], rewards[order], **shape(n_users, 2, 4)
     )
     return tallies, mu
 
@@ -249,13 +238,7 @@ def test_intervals_cover_the_good_users_means_under_both_signs_of_attack(
 def test_cells_that_were_never_played_stay_unknown(rng: np.random.Generator) -> None:
     users = np.arange(100)
     tallies = tally(
-        users,
-        np.zeros(100, np.int64),
-        rng.integers(2, size=100),
-        -np.ones(100),
-        n_users=100,
-        n_contexts=2,
-        n_actions=3,
+        users, np.zeros(100, np.int64), rng.integers(2, size=100), -np.ones(100), **shape(100, 2, 3)
     )
     learned = learn_paper(tallies, uniform_design(tallies), alpha=0.1)
     assert np.isnan(learned.mean_rewards[0, 2])
