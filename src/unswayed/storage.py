@@ -63,18 +63,13 @@ def whole_file(path: Target) -> Iterator[Path]:
         if _is_special(path):
             yield Path(path)
             return
-        target = _resolved(path)
+        target = Path(os.path.realpath(path))
         _sweep_drafts(target)
-        draft, handle = _new_draft(target)
-        try:
+        with _draft_of(target) as draft:
             yield draft
             _sync(draft)
             draft.replace(target)
             _sync_folder(target.parent)
-        finally:
-            draft.unlink(missing_ok=True)
-            _unfinished.discard(draft)
-            os.close(handle)
     except OSError as error:
         raise _unwritable(path, error) from error
 
@@ -86,10 +81,8 @@ def check_writable(path: Target) -> None:
             if not os.access(path, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             return
-        draft, handle = _new_draft(_resolved(path))
-        draft.unlink()
-        _unfinished.discard(draft)
-        os.close(handle)
+        with _draft_of(Path(os.path.realpath(path))):
+            pass
     except OSError as error:
         raise _unwritable(path, error) from error
 
@@ -126,16 +119,11 @@ def locked_folder(folder: Target, *, is_reader: bool = False) -> Iterator[None]:
     try:
         _wait_for(handle, folder, fcntl.LOCK_SH if is_reader else fcntl.LOCK_EX)
         if not is_reader:
-            sweep_folder(folder)
+            for draft in Path(folder).glob(f"*{_DRAFT_ENDING}"):  # those of killed runs
+                _remove_if_stale(draft)
         yield
     finally:
         os.close(handle)  # which unlocks
-
-
-def sweep_folder(folder: Target) -> None:
-    """Remove drafts that killed runs left in a folder that this run holds."""
-    for draft in Path(folder).glob(f"*{_DRAFT_ENDING}"):
-        _remove_if_stale(draft)
 
 
 @contextmanager
@@ -181,21 +169,23 @@ def _is_special(path: Target) -> bool:
     return not stat.S_ISREG(mode)
 
 
-def _resolved(path: Target) -> Path:
-    return Path(os.path.realpath(path))
-
-
-def _new_draft(target: Path) -> tuple[Path, int]:
-    """Return a new, locked draft for a target, with the permissions that the target has."""
+@contextmanager
+def _draft_of(target: Path) -> Iterator[Path]:
+    """Yield a new, locked draft for a target, with the permissions that the target has."""
     draft = target.with_name(f"{_draft_prefix(target)}{secrets.token_hex(8)}{_DRAFT_ENDING}")
     handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     _unfinished.add(draft)
-    _try_lock(handle)
-    with suppress(OSError):  # there is no such file yet, or it belongs to somebody else
-        old = target.stat()
-        os.fchmod(handle, stat.S_IMODE(old.st_mode))
-        os.fchown(handle, old.st_uid, old.st_gid)
-    return draft, handle
+    try:
+        _try_lock(handle)
+        with suppress(OSError):  # there is no such file yet, or it belongs to somebody else
+            old = target.stat()
+            os.fchmod(handle, stat.S_IMODE(old.st_mode))
+            os.fchown(handle, old.st_uid, old.st_gid)
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)
+        _unfinished.discard(draft)
+        os.close(handle)
 
 
 def _draft_prefix(target: Path) -> str:

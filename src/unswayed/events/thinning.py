@@ -111,18 +111,13 @@ def forgotten(events: Events, *, half_life: float) -> Events:
     >>> forgotten(log, half_life=10.0).rewards.tolist()
     [3.0]
     """
-    return events.rows(remembered(events, half_life=half_life)).with_used_labels()
-
-
-def remembered(events: Events, *, half_life: float) -> BoolArray:
-    """Return which events ``forgotten`` keeps; shape (n_events,)."""
     if events.times is None:
         raise InputError(
             f"{option('--half-life')} needs the time of every event, and these events have none."
         )
-    is_kept = np.zeros(len(events), np.bool_)
     if not len(events):
-        return is_kept
+        return events.with_used_labels()
+    is_kept = np.zeros(len(events), np.bool_)
     weights = np.exp2((events.times - events.times.max()) / half_life)
     # Equal times are ordered by what else is known, so that the order of the log does not matter.
     order = np.lexsort(
@@ -132,7 +127,7 @@ def remembered(events: Events, *, half_life: float) -> BoolArray:
     hashes = user_hashes(events.user_labels)
     starts = row_hashes(hashes[None, :], np.full(len(hashes), START, np.uint64)) / 2.0**64
     is_kept[order] = _passes(events.users[order].astype(np.int64), weights[order], starts)
-    return is_kept
+    return events.rows(is_kept).with_used_labels()
 
 
 @compiled

@@ -100,9 +100,8 @@ def design_by_context(tallies: Tallies) -> Design:
 
     As Algorithm 2 plays: frequent contexts are sticky, the others uniform.
     """
-    users = np.repeat(np.arange(tallies.n_users), np.diff(tallies.indptr))
-    pairs = users * tallies.n_contexts + tallies.cells // tallies.n_actions
-    changed = pairs[1:][pairs[1:] == pairs[:-1]] % tallies.n_contexts
+    pairs, contexts = tallies.pairs()
+    changed = contexts[np.bincount(pairs) > 1]
     is_sticky = np.bincount(changed, minlength=tallies.n_contexts) == 0
     return replace(sticky_design(tallies), is_sticky=is_sticky)
 

@@ -196,10 +196,7 @@ def _certain_replacements(tallies: UserTallies, design: Design, warmup: Tallies 
 
 def _visitors(tallies: Tallies) -> IntArray:
     """Return how many accounts visited each context; shape (n_contexts,)."""
-    contexts = tallies.cells // tallies.n_actions
-    visits = entry_users(tallies.indptr) * tallies.n_contexts + contexts  # ascending
-    is_first = np.diff(visits, prepend=-1) != 0
-    return np.bincount(contexts[is_first], minlength=tallies.n_contexts)
+    return np.bincount(tallies.pairs()[1], minlength=tallies.n_contexts)
 
 
 NO_RIVAL = -1

@@ -13,9 +13,8 @@ from scipy import special
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.defaults import MIN_PROPENSITY
 from unswayed.errors import InputError, check_adversarial_fraction, option
-from unswayed.events import Labels
 from unswayed.tallies.summing import row_sums
-from unswayed.tallies.tallies import Tallies, UserTallies, entry_users
+from unswayed.tallies.tallies import Tallies, UserTallies
 
 #: Ours: p-value below which actions do not look uniformly explored.
 UNIFORM_LEVEL = 0.001
@@ -78,7 +77,12 @@ def summarise(
     when fewer than two of its actions are supported.
     """
     alpha = check_adversarial_fraction(alpha)
-    labels = (tallies.context_labels, tallies.action_labels)
+
+    def named(chosen: BoolArray) -> tuple[tuple[str, str], ...]:
+        """Return the labels of the first few chosen cells."""
+        contexts, actions = tallies.context_labels, tallies.action_labels
+        return tuple((str(contexts[s]), str(actions[a])) for s, a in np.argwhere(chosen)[:5])
+
     by_user, n_pairs, are_weighted = zip(*tallies.blocks.map_blocks(_block_summary), strict=True)
     plays = np.concatenate(by_user)
     active = plays[plays > 0]
@@ -86,6 +90,8 @@ def summarise(
     by_context = visits.sum(axis=1)
     n_users = tallies.cell_users()
     is_rare = (n_users > least_users(alpha)).sum(axis=1) < 2
+    rare = np.flatnonzero(is_rare)
+    rarest: list[int] = rare[np.argsort(by_context[rare], kind="stable")].tolist()
     is_weighted = any(are_weighted)
     is_unsupported = unsupported_cells(
         visits, n_users, least_probability=min_propensity if is_weighted else None
@@ -108,9 +114,9 @@ def summarise(
         looks_uniform=p_value >= UNIFORM_LEVEL,
         n_rare_contexts=int(is_rare.sum()),
         rare_share=float(by_context[is_rare].sum() / max(n_events, 1)),
-        rarest_contexts=_names(labels[0], by_context, is_rare),
-        never_played=_cells(*labels, (visits == 0) & ~is_rare[:, None]),
-        unsupported=_cells(*labels, is_unsupported),
+        rarest_contexts=tuple(str(tallies.context_labels[code]) for code in rarest[:5]),
+        never_played=named((visits == 0) & ~is_rare[:, None]),
+        unsupported=named(is_unsupported),
         lowest_reward_mean=lowest,
         highest_reward_mean=highest,
         is_binary=tallies.are_binary(),
@@ -198,7 +204,7 @@ def _block_deviations(tallies: Tallies) -> tuple[FloatArray, FloatArray, FloatAr
     Σ_a d³ = Σ n³ − 3x Σ n² + 2x²N, so actions that were not played cost nothing.
     """
     counts, (n_contexts, n_actions) = tallies.counts, (tallies.n_contexts, tallies.n_actions)
-    pairs, contexts = _pairs(tallies)
+    pairs, contexts = tallies.pairs()
     powers = (counts, counts * counts, counts * counts * counts)
     seen, square, cube = (np.bincount(pairs, power).astype(np.float64) for power in powers)
     even = seen / n_actions
@@ -216,33 +222,10 @@ def _block_deviations(tallies: Tallies) -> tuple[FloatArray, FloatArray, FloatAr
     return deviations, squares, cubes, users
 
 
-def _pairs(tallies: Tallies) -> tuple[IntArray, IntArray]:
-    """Return the (user, context) pair of each entry, numbered, and the context of each pair."""
-    contexts = tallies.cells // tallies.n_actions
-    keys = entry_users(tallies.indptr) * tallies.n_contexts + contexts  # ascending
-    is_new = np.diff(keys, prepend=-1) != 0
-    return np.cumsum(is_new) - 1, contexts[is_new]
-
-
 def _block_summary(tallies: Tallies) -> tuple[FloatArray, int, bool]:
     """Return the plays of each user, the number of (user, context) pairs, and if weights count."""
     plays = row_sums(tallies.indptr, tallies.plays)
-    return plays, len(_pairs(tallies)[1]), tallies.is_weighted
-
-
-def _cells(
-    context_labels: Labels, action_labels: Labels, chosen: BoolArray
-) -> tuple[tuple[str, str], ...]:
-    """Return the labels of the first few chosen cells."""
-    return tuple(
-        (str(context_labels[s]), str(action_labels[a])) for s, a in np.argwhere(chosen)[:5]
-    )
-
-
-def _names(labels: Labels, visits: FloatArray, is_rare: BoolArray) -> tuple[str, ...]:
-    rare = np.flatnonzero(is_rare)
-    rarest = rare[np.argsort(visits[rare], kind="stable")[:5]]
-    return tuple(str(labels[int(code)]) for code in rarest)
+    return plays, len(tallies.pairs()[1]), tallies.is_weighted
 
 
 #: Ours: cells are called unsupported only if chance leaves any cell empty this rarely.

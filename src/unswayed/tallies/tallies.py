@@ -247,6 +247,13 @@ class Tallies(UserRows, UserTallies):
         """Number of plays of all users."""
         return int(self.plays.sum())
 
+    def pairs(self) -> tuple[IntArray, IntArray]:
+        """Return the (user, context) pair of each entry, numbered, and the context of each pair."""
+        contexts = self.cells // self.n_actions
+        keys = entry_users(self.indptr) * self.n_contexts + contexts  # ascending
+        is_new = np.diff(keys, prepend=-1) != 0
+        return np.cumsum(is_new) - 1, contexts[is_new]
+
     def labelled(self, users: Labels, contexts: Labels, actions: Labels) -> Tallies:
         """Return the same tallies with labels."""
         return replace(self, user_labels=users, context_labels=contexts, action_labels=actions)
@@ -546,13 +553,10 @@ class Accumulator:
         self.n_events += len(users)
         self._n_buffered += len(users)
         if self._n_buffered >= BUFFERED_EVENTS:
-            self._flush(n_users=0, n_contexts=0)
+            self.tallies()
 
-    def tallies(self, *, n_users: int, n_contexts: int) -> Tallies:
+    def tallies(self, *, n_users: int = 0, n_contexts: int = 0) -> Tallies:
         """Return the tallies of all events so far for the users and contexts known so far."""
-        return self._flush(n_users=n_users, n_contexts=n_contexts)
-
-    def _flush(self, *, n_users: int, n_contexts: int) -> Tallies:
         empty = np.empty(0, np.int64)
         pieces = self._buffer or [(empty, empty, empty, np.empty(0))]
         users, contexts, actions, rewards = (
