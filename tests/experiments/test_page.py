@@ -47,6 +47,11 @@ def test_tables_and_summary_are_those_of_the_committed_claims(tmp_path: Path) ->
     assert published() == [False, False]
 
 
+def test_all_committed_results_are_of_the_same_commit() -> None:
+    assert RUN == IDS
+    assert len({claims_of(name)["commit"] for name in RUN}) == 1
+
+
 @pytest.mark.parametrize("name", RUN)
 def test_committed_results_are_of_one_commit_and_of_the_whole_sweep(name: str) -> None:
     """Every point of the sweep for the first learner, equally often, with the present settings."""

@@ -231,14 +231,10 @@ def bounded_mean_intervals(
     return Intervals(np.where(is_empty, first, low), np.where(is_empty, last, high))
 
 
-@compiled
 def _mirrored(ordered: FloatArray, starts: IntArray, top: float) -> FloatArray:
     """Return top − x of all points, ascending within groups."""
-    turned = np.empty_like(ordered)
-    for g in range(starts.size - 1):
-        for j in range(starts[g], starts[g + 1]):
-            turned[starts[g] + starts[g + 1] - 1 - j] = top - ordered[j]
-    return turned
+    places = np.repeat(starts[:-1] + starts[1:] - 1, np.diff(starts)) - np.arange(ordered.size)
+    return top - ordered[places]
 
 
 @compiled

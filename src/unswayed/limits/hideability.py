@@ -70,26 +70,12 @@ def can_hide(
 ) -> Hideability:
     """Return whether a coalition can hide a gap, how small one could, and for how many plays.
 
-    Parameters
-    ----------
-    gap
-        How much better the better action is, in mean reward (rewards are 0 or 1).
-    interactions
-        Plays of that action by each user, at least 1.
-    alpha
-        The coalition's share of the users, above 0 and below one half.
-    base
-        Mean reward of the ordinary action.
-    n_users
-        Users who are observed; with them the success of the best method is bounded.
+    The better action pays 1 with probability base + gap, and each user plays it ``interactions``
+    times. With ``n_users`` the success of the best method is bounded, too.
 
-    Notes
-    -----
     Guarantee: exact (see `hiding_distance`). Neither world is assumed to be clean: the
     coalition may be in the better world and in the ordinary one.
 
-    Examples
-    --------
     >>> result = can_hide(0.1, 10, 0.2)
     >>> result.asked.is_hidden, result.hidden_until
     (False, 9)

@@ -39,39 +39,16 @@ NEGLIGIBLE = 1e-300
 
 
 @compiled
-def binomial_window(n: int, p: float) -> tuple[int, FloatArray]:
-    """Return the smallest count that is not negligible, and P(K = k) from it on, up to a factor.
+def _falling(n: int, k: int, odds: float) -> FloatArray:
+    """Return binomial probabilities of k, k + 1, ... ones over that of k, until negligible.
 
-    From the likeliest count outwards each probability follows from its neighbour, so no factorial
-    is ever formed. About 74·sqrt(n p (1−p)) entries.
+    Each follows from its neighbour, so no factorial is ever formed.
     """
-    if p <= 0.0:
-        return 0, np.ones(1)
-    if p >= 1.0:
-        return n, np.ones(1)
-    mode = min(n, int((n + 1) * p))
-    odds = p / (1.0 - p)
-
-    weight, last = 1.0, mode
-    while last < n:
-        weight *= (n - last) / (last + 1) * odds
-        if weight < NEGLIGIBLE:
-            break
-        last += 1
-    weight, first = 1.0, mode
-    while first > 0:
-        weight *= first / (n - first + 1) / odds
-        if weight < NEGLIGIBLE:
-            break
-        first -= 1
-
-    weights = np.empty(last - first + 1)
-    weights[mode - first] = 1.0
-    for k in range(mode, last):
-        weights[k + 1 - first] = weights[k - first] * ((n - k) / (k + 1) * odds)
-    for k in range(mode, first, -1):
-        weights[k - 1 - first] = weights[k - first] * (k / (n - k + 1) / odds)
-    return first, weights
+    weights = [1.0]
+    while k < n and weights[-1] >= NEGLIGIBLE:
+        weights.append(weights[-1] * ((n - k) / (k + 1) * odds))
+        k += 1
+    return np.array(weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +115,13 @@ def binomial_counts(interactions: int, probability: float) -> CountDistribution:
     plays = int(check_interactions(interactions))
     if not 0 <= probability <= 1:
         raise InputError(f"probability is {probability}: it must lie between 0 and 1.")
-    first, weights = binomial_window(plays, float(probability))
-    return CountDistribution(plays, int(first), weights / weights.sum())
+    if probability in (0, 1):
+        return CountDistribution(plays, plays * int(probability), np.ones(1))
+    # From the likeliest count outwards: about 74·sqrt(n p (1−p)) entries.
+    mode, odds = min(plays, int((plays + 1) * probability)), probability / (1.0 - probability)
+    below = _falling(plays, plays - mode, 1.0 / odds)
+    weights = np.concatenate([below[:0:-1], _falling(plays, mode, odds)])
+    return CountDistribution(plays, mode + 1 - below.size, weights / weights.sum())
 
 
 def one_sided_adversary(
@@ -342,22 +324,9 @@ def _draw(
 def total_variation(gap: ArrayLike, interactions: ArrayLike, *, base: ArrayLike = 0.5) -> Floats:
     """Return the total variation distance between the two worlds, as seen through one user.
 
-    Parameters
-    ----------
-    gap
-        Difference of the mean rewards, above 0.
-    interactions
-        Plays per user.
-    base
-        Mean reward in the ordinary world; base + gap is at most 1.
+    It is Σ_k [P1(k) − P0(k)]_+ over the number k of ones, exact up to rounding, for a positive gap
+    and base + gap at most 1. The paper bounds it by Pinsker's inequality.
 
-    Returns
-    -------
-    Σ_k [P1(k) − P0(k)]_+ over the number k of ones, exact up to rounding. The paper bounds it by
-    Pinsker's inequality.
-
-    Examples
-    --------
     >>> round(float(total_variation(0.1, 5)), 10)
     0.18256
     """
@@ -376,24 +345,15 @@ def hiding_distance(
 ) -> Floats:
     """Return the least distance between the two worlds, as seen through one user.
 
-    Parameters
-    ----------
-    gap, interactions, base
-        As in `total_variation`.
-    alpha
-        Share of colluders among the users, above 0 and below 1.
-    is_one_sided
-        Whether the ordinary world is known to be free of colluders, as in the paper. If not, the
-        coalition sits in both worlds: the situation of someone who knows neither which action is
-        better nor that any world is clean.
-
-    Returns
-    -------
+    Zero means perfectly hidden. In general the coalition sits in both worlds: the situation of
+    someone who knows neither which action is better nor that any world is clean. Then it is
     max(0, (1−alpha)·TV − alpha), which `two_sided_adversaries` attain: the colluders of each world
-    imitate what the good users of the other have in excess. One-sided
+    imitate what the good users of the other have in excess.
+
+    One-sided, the ordinary world is known to be free of colluders, as in the paper. Then it is
     H = Σ_k [(1−alpha) P1(k) − P0(k)]_+, the least TV(P0, (1−alpha) P1 + alpha E) over all E, which
     `one_sided_adversary` attains; for an ordinary action that is made to look better pass
-    ``base = 1 − base − gap``. Zero means perfectly hidden.
+    ``base = 1 − base − gap``.
 
     Notes
     -----
@@ -523,22 +483,13 @@ def largest_interactions(
 ) -> Integers:
     """Return the most plays per user for which a coalition makes the two worlds look alike.
 
-    Parameters
-    ----------
-    gap, base, is_one_sided
-        As in `hiding_distance`; arrays broadcast.
-    alpha
-        Share of colluders, above 0; below one half unless one world is clean, since half of the
-        users hide any gap for ever.
+    Parameters as in `hiding_distance`; alpha is below one half unless one world is clean, since
+    half of the users hide any gap for ever.
 
-    Notes
-    -----
     Guarantee: exact; the largest n with TV(n) ≤ alpha/(1−alpha), which grows like (alpha/gap)², or
     one-sided log(1/(1−alpha))/log(1 + gap/base). The distance never falls as plays are added,
     because the shorter sequence is a part of the longer.
 
-    Examples
-    --------
     >>> [int(n) for n in np.atleast_1d(largest_interactions([0.05, 0.1, 0.2], 0.2))]
     [40, 9, 2]
     >>> int(largest_interactions(0.05, 0.2, is_one_sided=True))

@@ -76,14 +76,13 @@ class MethodConstants:
     """Fitted constants of one method.
 
     Losses stay below ``factor``·K(B)·sqrt((alpha + few_users·crowding)/N), but for the failure
-    probability. ``warmup_share`` of the plays went into context probabilities when there were rare
-    contexts; the traffic takes ``traffic_growth`` times as many plays as that of the calibration.
+    probability.
     """
 
     factor: float
     few_users: float
-    warmup_share: float
-    traffic_growth: float
+    warmup_share: float  # of the plays, for context probabilities if there are rare contexts
+    traffic_growth: float  # how many times as many plays the traffic takes as the calibration's
 
 
 def crowding(n_contexts: int, n_actions: int, n_users: int) -> float:
@@ -251,23 +250,10 @@ def plan_traffic(
 ) -> Plan:
     """Return the plays per user after which a policy is within epsilon, and what bounds them.
 
-    Parameters
-    ----------
-    context_probabilities
-        Shape (n_contexts,), in any order.
-    n_actions
-        Actions A, at least 2.
-    alpha, target_suboptimality, failure_probability
-        alpha below 1/3, epsilon below alpha, delta from 0.01 to 0.5.
-    n_users
-        Users there are; without them the plan takes as many as it needs.
-    traffic
-        How rewards and visits come about.
-    lead
-        The best action's mean reward minus the average action's, to price exploring.
+    Context probabilities have shape (n_contexts,), in any order; alpha is below 1/3, epsilon below
+    alpha, and delta from 0.01 to 0.5. Without ``n_users`` the plan takes as many as it needs. The
+    lead, the best action's mean reward minus the average action's, prices exploring.
 
-    Notes
-    -----
     Plays: N = g·C²·K(B)²·(alpha + e·A·log(SA)/L)·(sigma/0.5)²/epsilon², Theorem 5.1 with factors
     and the growth g that traffic causes fitted by
     ``benchmarks/calibrate_planner.py`` against the attacks listed in ``constants.json``. Empirical:
@@ -277,8 +263,6 @@ def plan_traffic(
     of plays. The losses of any policy in the two add up to epsilon or more, so in one of them it is
     wrong, and loses epsilon, at least half of the time.
 
-    Examples
-    --------
     >>> plan = plan_traffic([0.25] * 4, 5, 0.1, 0.05, 0.1)
     >>> plan.methods[0].interactions_per_user > plan.lower_bound
     True
@@ -442,8 +426,6 @@ class LogPlan:
 def log_traffic(events: Events) -> LogTraffic:
     """Extract the traffic parameters of a plan from a log.
 
-    Notes
-    -----
     Deviation and click rate are medians over cells, so that lies in a few cells do not move them;
     a log full of lies is described as it is. Rewards of 0 and 1 are clicks. Without propensities
     all plays count as explored.

@@ -8,14 +8,14 @@ from functools import partial
 import numpy as np
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.learners.baselines import NaiveUCB
-from unswayed.learners.interface import LearnerMaker, Setting, evenly_among_best
+from unswayed.learners.baselines import NaiveMean, NaiveUCB
+from unswayed.learners.interface import LearnerMaker, Setting
 from unswayed.learners.methods import current_name
 from unswayed.learners.players import learner_specs
 from unswayed.names import find
 
 
-class OracleLearner:
+class OracleLearner(NaiveMean):
     """Plays uniformly at random and averages the good users' rewards only.
 
     Its plays are the paper's exploration, so its error is the noise that no method without
@@ -23,47 +23,30 @@ class OracleLearner:
     """
 
     def __init__(self, setting: Setting, is_good: BoolArray) -> None:
+        super().__init__(setting)
         self._is_good = is_good
-        self._rng = setting.rng
-        self._shape = (setting.n_contexts, setting.n_actions)
-        self._sums = np.zeros(setting.n_contexts * setting.n_actions)
-        self._counts = np.zeros(setting.n_contexts * setting.n_actions, dtype=np.int64)
 
-    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        """Play uniformly; add up the rewards of good users."""
-        n_actions = self._shape[1]
-        actions = self._rng.integers(0, n_actions, users.size)
+    def _play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
+        actions = self.setting.rng.integers(0, self.setting.n_actions, users.size)
         good = np.flatnonzero(self._is_good[users])
-        cells = contexts[good] * n_actions + actions[good]
-        rewards = outcomes[good, actions[good]]
-        self._sums += np.bincount(cells, rewards, minlength=self._sums.size)
-        self._counts += np.bincount(cells, minlength=self._counts.size)
+        cells = contexts[good] * self.setting.n_actions + actions[good]
+        for table, values in ((self.sums, outcomes[good, actions[good]]), (self.counts, None)):
+            table += np.bincount(cells, values, minlength=table.size).reshape(table.shape)
         return actions
 
-    def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
-        """Recommend the best mean in each context."""
-        means = np.full(self._sums.size, np.nan)
-        np.divide(self._sums, self._counts, out=means, where=self._counts > 0)
-        return evenly_among_best(means.reshape(self._shape))
 
-
-class OracleUCB:
-    """UCB1 per context on good users' rewards only; colluders' rewards are ignored."""
+class OracleUCB(NaiveUCB):
+    """UCB1 per context on good users' rewards only; colluders get any action."""
 
     def __init__(self, setting: Setting, is_good: BoolArray) -> None:
+        super().__init__(setting)
         self._is_good = is_good
-        self._ucb = NaiveUCB(setting)
 
-    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        """Play good users by UCB1; colluders get any action."""
+    def _play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         good = self._is_good[users]
         actions = np.zeros(users.size, np.int64)
-        actions[good] = self._ucb.play(users[good], contexts[good], outcomes[good])
+        actions[good] = super()._play(users[good], contexts[good], outcomes[good])
         return actions
-
-    def action_probabilities(self, users: IntArray) -> FloatArray:
-        """Recommend the best mean in each context."""
-        return self._ucb.action_probabilities(users)
 
 
 class OracleMaker:

@@ -11,6 +11,7 @@ import numpy as np
 
 from unswayed.arrays import FloatArray
 from unswayed.errors import InputError, option
+from unswayed.limits.checks import check_context_probabilities
 
 HEAVY_DEGREES_OF_FREEDOM = 3.0
 """Ours: the heaviest whole-numbered Student law whose variance is finite."""
@@ -66,7 +67,7 @@ class Instance:
     deviation: float = DEFAULT_DEVIATION
 
     def __post_init__(self) -> None:
-        probabilities = _checked_probabilities(self.context_probabilities)
+        probabilities = check_context_probabilities(self.context_probabilities)
         means = np.array(self.mean_rewards, dtype=np.float64)
         if means.ndim != 2 or means.shape[0] != probabilities.size or means.shape[1] < 2:
             raise InputError(
@@ -92,18 +93,6 @@ class Instance:
     def n_actions(self) -> int:
         """Return how many actions there are."""
         return int(self.mean_rewards.shape[1])
-
-
-def _checked_probabilities(values: FloatArray) -> FloatArray:
-    probabilities: FloatArray = np.array(values, dtype=np.float64)
-    if probabilities.ndim != 1 or probabilities.size == 0:
-        raise InputError("context_probabilities must be one number for each context.")
-    if not (np.isfinite(probabilities).all() and (probabilities >= 0).all()):
-        raise InputError("context_probabilities must be finite and not negative.")
-    total = float(probabilities.sum())
-    if not np.isclose(total, 1.0):
-        raise InputError(f"context_probabilities sum to {total:.6g}: they must sum to 1.")
-    return probabilities / total
 
 
 def uniform_probabilities(n_contexts: int) -> FloatArray:
