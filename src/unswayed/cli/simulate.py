@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, ClassVar
+from dataclasses import asdict
+from typing import Annotated
 
 import typer
 
@@ -20,59 +20,13 @@ from unswayed.errors import InputError
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.reports.tables import Cell, print_json, print_table, progress_bar
 from unswayed.simulation.algorithms import algorithms
-from unswayed.simulation.arrivals import Order
 from unswayed.simulation.attacks.registry import Knob
 from unswayed.simulation.attributes import PLAYERS, Kind, lost_shares
-from unswayed.simulation.instances import DEFAULT_DEVIATION, RewardLaw
-from unswayed.simulation.settings import PAPER_GAP, Settings
+from unswayed.simulation.settings import Settings, WorldOptions
 from unswayed.simulation.simulate import Goal, Row, Summary, goal_named, summarise
 from unswayed.simulation.simulate import simulate as run_simulation
 
 _DEFAULT_ALGORITHMS = f"{DEFAULT_METHOD},paper,naive-ucb,independent-ucb,oracle"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorldOptions:
-    """The simulated worlds and their users.
-
-    contexts: Number of contexts S.
-    actions: Number of actions A.
-    users: Number of users L, colluders included.
-    interactions: Interactions per user T/L.
-    alpha: True share of colluders, below 0.5.
-    assumed_alpha: Share of colluders that learners assume [the true share].
-    gap: Gap between the best action and the runner-up in each context.
-    base: Mean reward of every runner-up, such as a click rate [drawn at random].
-    context_probabilities: uniform, zipf:EXPONENT, or a file with one number for each context.
-    rewards: bernoulli, gaussian or heavy.
-    deviation: Standard deviation of rewards that are not Bernoulli.
-    arrivals: round-robin, random[:LIMIT], bursty[:LIMIT] or heavy-tailed; the limit is c_L.
-    perturbation: Size eps_0 of the good users' individual tastes.
-    seed: Random seed; the same seed gives the same results.
-    """
-
-    panel: ClassVar[str] = "The world"
-
-    contexts: int = 10
-    actions: int = 10
-    users: int = 1000
-    interactions: int = 30
-    alpha: float = 0.2
-    assumed_alpha: float | None = None
-    gap: float = PAPER_GAP
-    base: float | None = None
-    context_probabilities: str = "uniform"
-    rewards: str = RewardLaw.GAUSSIAN.value
-    deviation: float = DEFAULT_DEVIATION
-    arrivals: str = Order.ROUND_ROBIN.value
-    perturbation: float = 0.0
-    seed: int = 0
-
-    def settings(self, *, algorithms: str, attack: str, **more: Any) -> Settings:
-        """Return the settings of a simulation in these worlds."""
-        world = asdict(self)
-        world["context_probabilities"] = probabilities_in(self.context_probabilities)
-        return Settings(**world, algorithms=names_in(algorithms), attack=attack, **more)
 
 
 @expanded
@@ -108,8 +62,11 @@ def simulate(
     if attributes:
         _with_attributes(world, attributes, attack, algorithm, repetitions, processes, json)
         return
-    settings = world.settings(
-        algorithms=algorithm,
+    given = asdict(world)
+    given["context_probabilities"] = probabilities_in(world.context_probabilities)
+    settings = Settings(
+        **given,
+        algorithms=names_in(algorithm),
         attack=attack,
         repetitions=repetitions,
         knobs=_knobs(strength, knob or []),

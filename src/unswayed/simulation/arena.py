@@ -144,27 +144,18 @@ def run_regret(
     algorithm: str,
     seed: int,
     path: StreamPath = (),
-) -> Regrets:
-    """Return what good users lost while the learner learned; parameters and streams as ``run``."""
+) -> FloatArray:
+    """Return what each good user lost while the learner learned, against the best action for them.
+
+    Parameters and streams are those of ``run``; losses are in mean rewards.
+    """
     world = _World(instance, attack, crowd, partial(generator, seed, *path))
     learner = world.opened(make_learner, algorithm)
     lost = np.zeros(crowd.n_users)
-    over_time = np.zeros(crowd.interactions_per_user)
-    n_good = crowd.n_users - crowd.n_accounts
-    for number, (users, contexts, actions) in enumerate(world.played_rounds(learner)):
+    for users, contexts, actions in world.played_rounds(learner):
         losses = world.losses(users, contexts, actions)
-        losses[world.is_bad[users]] = 0.0
         lost += np.bincount(users, losses, minlength=crowd.n_users)
-        over_time[number] = losses.sum() / n_good
-    return Regrets(by_user=lost[~world.is_bad], over_time=np.cumsum(over_time))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Regrets:
-    """What good users lost against the best action for them, in mean rewards."""
-
-    by_user: FloatArray  # shape (n_good_users,)
-    over_time: FloatArray  # shape (interactions_per_user,), mean of users, summed up to each round
+    return lost[~world.is_bad]
 
 
 class _World:

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.events import Columns, read_events
-from unswayed.events.attributes import AttributeColumn, Categories
+from unswayed.events import Columns, read_contexts, read_events
+from unswayed.events.attributes import AttributeColumn
 from unswayed.learners.features.advice import cross_fitted_advice
 from unswayed.learners.features.encoding import Rows, encoded, fitted_features
 from unswayed.learners.features.trees import Grower, Growth
@@ -334,16 +334,8 @@ def _tree(world: World, strictness: float) -> tuple[IntArray, str]:
 
 def attribute_columns(table: pa.Table, names: list[str]) -> dict[str, AttributeColumn]:
     """Return the attributes of visits as partitions take them."""
-    columns: dict[str, AttributeColumn] = {}
-    for name in names:
-        column = table[name].combine_chunks()
-        if pa.types.is_floating(column.type):
-            columns[name] = column.to_numpy(zero_copy_only=False)
-        else:
-            coded = column.dictionary_encode()
-            codes = coded.indices.to_numpy().astype(np.int32)
-            columns[name] = Categories(codes, tuple(coded.dictionary.to_pylist()))
-    return columns
+    numbers = {name: pa.types.is_floating(table[name].type) for name in names}
+    return dict(read_contexts(table, columns=names, numbers=numbers).attributes)
 
 
 def naive_tree(world: World, _: float) -> tuple[IntArray, str]:

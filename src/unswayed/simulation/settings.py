@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from unswayed.arrays import FloatArray
 from unswayed.errors import InputError, check_adversarial_fraction, option
@@ -29,27 +30,52 @@ PAPER_GAP = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """A simulation: worlds, crowd, attack, algorithms, repetitions and seed."""
+class WorldOptions:
+    """The simulated worlds and their users.
 
-    contexts: int
-    actions: int
-    users: int
-    interactions: int
-    alpha: float
+    contexts: Number of contexts S.
+    actions: Number of actions A.
+    users: Number of users L, colluders included.
+    interactions: Interactions per user T/L.
+    alpha: True share of colluders, below 0.5.
+    assumed_alpha: Share of colluders that learners assume [the true share].
+    gap: Gap between the best action and the runner-up in each context.
+    base: Mean reward of every runner-up, such as a click rate [drawn at random].
+    context_probabilities: uniform, zipf:EXPONENT, or a file with one number for each context.
+    rewards: bernoulli, gaussian or heavy.
+    deviation: Standard deviation of rewards that are not Bernoulli.
+    arrivals: round-robin, random[:LIMIT], bursty[:LIMIT] or heavy-tailed; the limit is c_L.
+    perturbation: Size eps_0 of the good users' individual tastes.
+    seed: Random seed; the same seed gives the same results.
+    """
+
+    panel: ClassVar[str] = "The world"
+
+    contexts: int = 10
+    actions: int = 10
+    users: int = 1000
+    interactions: int = 30
+    alpha: float = 0.2
+    assumed_alpha: float | None = None
+    gap: float = PAPER_GAP
+    base: float | None = None
+    context_probabilities: str = "uniform"
+    rewards: str = RewardLaw.GAUSSIAN.value
+    deviation: float = DEFAULT_DEVIATION
+    arrivals: str = Order.ROUND_ROBIN.value
+    perturbation: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(WorldOptions):
+    """A simulation: worlds, attack with its knobs, algorithms and repetitions."""
+
     attack: str
     algorithms: tuple[str, ...]
     repetitions: int = 1
-    seed: int = 0
-    assumed_alpha: float | None = None  # the share that learners assume; None: the true one
-    gap: float = PAPER_GAP
-    context_probabilities: str | tuple[float, ...] = "uniform"  # or zipf:EXPONENT, or numbers
-    rewards: str = RewardLaw.GAUSSIAN.value
-    deviation: float = DEFAULT_DEVIATION  # of rewards that are not Bernoulli
-    arrivals: str = Order.ROUND_ROBIN.value  # random and bursty may have :LIMIT, c_L
-    perturbation: float = 0.0  # eps_0, the size of good users' own tastes
-    knobs: dict[str, Knob] = field(default_factory=dict)  # the attack's own options
-    base: float | None = None  # mean reward of every runner-up; None draws levels at random
+    knobs: dict[str, Knob] = field(default_factory=dict)
+    context_probabilities: str | tuple[float, ...] = "uniform"  # type: ignore[assignment]  # numbers
 
     def __post_init__(self) -> None:
         for name, size, most in (

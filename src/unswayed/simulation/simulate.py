@@ -152,10 +152,9 @@ def run_repetition(
         found = play()
     if isinstance(found, float):
         return Row(algorithm=algorithm, repetition=repetition, loss=found)
-    lost = found.by_user
     spread = Spread(
-        median=float(np.median(lost)),
-        quantile_95=float(np.quantile(lost, 0.95)),
-        worst=float(lost.max()),
+        median=float(np.median(found)),
+        quantile_95=float(np.quantile(found, 0.95)),
+        worst=float(found.max()),
     )
-    return Row(algorithm=algorithm, repetition=repetition, loss=float(lost.mean()), spread=spread)
+    return Row(algorithm=algorithm, repetition=repetition, loss=float(found.mean()), spread=spread)

@@ -14,6 +14,7 @@ from scipy import special
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
 from unswayed.estimators.trimming import DEFAULT_FAILURE_PROBABILITY, trim_count
+from unswayed.learners.exploration import next_plays
 from unswayed.limits import RewardUrns, one_sided_adversary, two_sided_adversaries
 from unswayed.simulation.attacks.base import (
     Attack,
@@ -398,7 +399,8 @@ class TrimEdge(Replaying):
         means = sums[seen] / counts[seen]
         deviations = np.sqrt(np.maximum(squares[seen] / counts[seen] - means**2, 0.0))
         places = (turn.accounts[seen], turn.contexts[seen], actions[seen])
-        earlier = _earlier_visits(turn.accounts[seen], turn.contexts[seen])
+        visits = turn.accounts * self.briefing.n_contexts + turn.contexts
+        earlier = next_plays(np.zeros(int(visits.max()) + 1, np.int64), visits[seen])
         plays = self._counts[places] + earlier
 
         def total(n: IntArray) -> FloatArray:
@@ -411,21 +413,6 @@ class TrimEdge(Replaying):
         if self.briefing.is_binary:
             rewards = (rewards > 0.5).astype(np.float64)
         table[seen, actions[seen]] = rewards
-
-
-def _earlier_visits(accounts: IntArray, contexts: IntArray) -> IntArray:
-    """Return how many visits of the same account to the same context come before each.
-
-    >>> _earlier_visits(np.array([4, 7, 4, 4]), np.array([0, 0, 1, 0])).tolist()
-    [0, 0, 0, 1]
-    """
-    order = np.lexsort((np.arange(len(accounts)), contexts, accounts))
-    is_first = np.ones(len(order), np.bool_)
-    is_first[1:] = (np.diff(accounts[order]) != 0) | (np.diff(contexts[order]) != 0)
-    ranks = np.arange(len(order))
-    earlier = np.empty(len(order), np.int64)
-    earlier[order] = ranks - np.maximum.accumulate(np.where(is_first, ranks, 0))
-    return earlier
 
 
 DIRECTIONS = {"up": (1.0, 0.0), "down": (0.0, -1.0), "both": (1.0, -1.0)}
