@@ -200,6 +200,26 @@ def test_advice_does_not_cover_values_that_the_log_never_had(
     assert again.policy.counts.sum() == len(log) - 2
 
 
+def test_leaves_that_mix_what_the_logging_policy_used_are_noted(rng: np.random.Generator) -> None:
+    """Members like tea, and are shown it; nothing is mixed if the features tell them apart."""
+    log = shop_log(rng)
+    is_member = np.array([int(user[1:]) % 2 == 0 for user in log["user"].to_pylist()])
+    preferred = np.where(is_member, "tea", "milk")
+    is_shown = rng.random(len(log)) < 0.5
+    actions = np.where(is_shown, preferred, log["action"].to_numpy(zero_copy_only=False))
+    propensities = np.where(actions == preferred, 0.625, 0.125)
+    rewards = (rng.random(len(log)) < np.where(actions == preferred, 0.3, 0.1)).astype(float)
+    columns = {"user": log["user"], "member": is_member, "hour": log["hour"], "action": actions}
+    log = pa.table({**columns, "reward": rewards, "propensity": propensities})
+    words = "rewards go with the propensity"
+    mixed = learn_log(log, features=["hour"], alpha=0.1)
+    assert words in " ".join(mixed.notes)
+    apart = learn_log(log, features=["hour", "member"], alpha=0.1)
+    assert len(apart.policy.context_labels) > 1
+    weighed = learn_log(log, features=["hour"], alpha=0.1, method="paper")
+    assert words not in " ".join([*apart.notes, *weighed.notes])
+
+
 def test_the_picture_of_the_tree_has_every_rule_and_decision(rng: np.random.Generator) -> None:
     """A condition on every branch, and at every leaf its action and share of visits."""
     policy = learn_log(shop_log(rng), features=FEATURES, alpha=0.1).policy

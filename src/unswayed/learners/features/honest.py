@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from unswayed.defaults import DEFAULT_METHOD
 from unswayed.errors import InputError, option
 from unswayed.learners.design import design_of_log
 from unswayed.learners.features.shape import Shape
@@ -51,6 +52,12 @@ def with_partition(policy: Policy, log: PreparedLog, options: LearnOptions) -> t
         f"contexts were learned from {', '.join(shape.partition.names)}: {n_leaves:,} "
         f"{'leaf' if n_leaves == 1 else 'leaves'} ({shape.chosen})."
     )
+    if shape.n_mixed and options.method == DEFAULT_METHOD:
+        note += (
+            f" In {shape.n_mixed:,} of them rewards go with the propensity of their action, so its "
+            "mean is that of visits for which the logging policy preferred it: add what that used "
+            "to the features, or learn with --method paper, which weights events."
+        )
     source = {**policy.source, "shape": shape.to_json()}
     if shape.shaped_by is not None:
         tallies = log.tallies

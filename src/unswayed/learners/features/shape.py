@@ -44,6 +44,10 @@ _SHRUNKEN_BY = 20.0
 CAUTION = 1.0
 
 
+#: Ours: probability of a note on leaves that mix what the logging policy told apart, if none does.
+MIXED = 0.01
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One way to partition: a tree, or a single split by the advised action.
@@ -70,24 +74,14 @@ ONE_LEAF = "one leaf"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """A partition and how it was chosen.
-
-    Attributes
-    ----------
-    partition
-        The partition.
-    chosen
-        Name of the candidate.
-    gains
-        Cross-fitted gain of each candidate over the best single action, and its standard error.
-    shaped_by
-        Shape (n_users,); who had a say in the shape.
-    """
+    """A partition and how it was chosen."""
 
     partition: Partition
-    chosen: str
+    chosen: str  # name of the candidate
+    # Cross-fitted gain of each candidate over the best single action, and its standard error.
     gains: dict[str, tuple[float, float]] = field(default_factory=dict)
-    shaped_by: BoolArray | None = None
+    shaped_by: BoolArray | None = None  # shape (n_users,); who had a say in the shape
+    n_mixed: int = 0  # leaves in which rewards go with propensities
 
     def to_json(self) -> dict[str, Any]:
         """Return how the partition was chosen, as plain JSON values."""
@@ -218,7 +212,10 @@ def learn_shape(
     nodes, chosen, gains = choice.best()
     uses_advice = any(node is not None and node.feature == len(features) for node in nodes)
     partition = Partition(features, nodes, model if uses_advice else None)
-    return Shape(partition, chosen, gains, shaped_by)
+    n_mixed = 0
+    if events.propensities is not None:
+        n_mixed = _n_mixed(in_leaves_of(partition, events, columns), weights)
+    return Shape(partition, chosen, gains, shaped_by, n_mixed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -314,6 +311,29 @@ class _Choice:
                     (spread * q_out[leaf, pair] / weight**2).sum()
                 )
         return gain / max(total, 1e-9), float(np.sqrt(self.effect * variance)) / max(total, 1e-9)
+
+
+def _n_mixed(events: Events, weights: FloatArray) -> int:
+    """Return in how many contexts rewards go with the propensity of their action.
+
+    There an action has no single mean. In each cell the covariance of rewards and propensities,
+    summed by user and divided by the root of the sum of squares, is compared with the bound
+    P(|z| > x) ≤ 2 exp(−x²/2) for symmetric sums (Efron 1969), corrected for all cells.
+    """
+    assert events.propensities is not None
+    n_cells = events.n_contexts * events.n_actions
+    cells = events.contexts * events.n_actions + events.actions
+    products = weights[events.users]
+    mass = np.maximum(np.bincount(cells, products, n_cells), 1e-12)
+    for values in (events.rewards, events.propensities):
+        means = np.bincount(cells, weights[events.users] * values, n_cells) / mass
+        products = products * (values - means[cells])
+    pairs, places = np.unique(events.users.astype(np.int64) * n_cells + cells, return_inverse=True)
+    sums = np.bincount(places, products)
+    total = np.bincount(pairs % n_cells, sums, n_cells)
+    squares = np.bincount(pairs % n_cells, sums**2, n_cells)
+    is_mixed = total**2 > 2.0 * np.log(2.0 * n_cells / MIXED) * np.maximum(squares, 1e-24)
+    return int(is_mixed.reshape(-1, events.n_actions).any(axis=1).sum())
 
 
 def _leaves(nodes: Nodes, features: tuple[Feature, ...], rows: Rows) -> tuple[IntArray, int]:
