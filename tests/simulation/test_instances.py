@@ -77,7 +77,7 @@ def test_suboptimality_weighs_contexts_by_their_probability() -> None:
     ("probabilities", "means", "named"),
     [
         ([0.5, 0.4], [[0.1, 0.2]] * 2, "sum to 0.9"),
-        ([1.5, -0.5], [[0.1, 0.2]] * 2, "not negative"),
+        ([1.5, -0.5], [[0.1, 0.2]] * 2, "at least 0"),
         ([1.0], [[0.1]], "two or more actions"),
         ([1.0], [[0.1, 0.2]] * 2, "shape"),
         ([1.0], [[0.1, np.nan]], "finite"),
