@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -102,7 +103,10 @@ class Feature:
     def condition(self, codes: Sequence[int], seen: Sequence[int]) -> str:
         """Return in words that the code is one of some, of all that were seen."""
         if self.edges is None:
-            return self._level_condition(codes, seen)
+            others = [code for code in seen if code not in codes]
+            if len(others) < len(codes):
+                return f"{self.name} is not {self._listed(others)}"
+            return f"{self.name} is {self._listed(codes)}"
         bins = [code - 2 for code in codes if code >= 2]
         name = self.name
         if not bins:
@@ -112,13 +116,6 @@ class Feature:
         low = "" if bins[0] == 0 else f"{self.edges[bins[0] - 1]:.6g}<="
         high = "" if bins[-1] == len(self.edges) else f"<{self.edges[bins[-1]]:.6g}"
         return f"{low}{name}{high}" + (" (or missing)" if MISSING in codes else "")
-
-    def _level_condition(self, codes: Sequence[int], seen: Sequence[int]) -> str:
-        others = [code for code in seen if code not in codes]
-        if len(others) < len(codes):
-            names = self._listed(others)
-            return f"{self.name} is not {names}"
-        return f"{self.name} is {self._listed(codes)}"
 
     def _listed(self, codes: Sequence[int]) -> str:
         special = {MISSING: "missing", OTHER: "other"}
@@ -525,13 +522,9 @@ def _shortened(rule: str) -> str:
 
 def _told_apart(rules: dict[int, str]) -> dict[int, str]:
     """Append a number to rules that read the same when they are shortened."""
-    counts: dict[str, int] = {}
-    for rule in rules.values():
-        counts[rule] = counts.get(rule, 0) + 1
-    seen: dict[str, int] = {}
-    result = {}
+    counts, seen, result = Counter(rules.values()), Counter[str](), {}
     for number, rule in rules.items():
-        seen[rule] = seen.get(rule, 0) + 1
+        seen[rule] += 1
         result[number] = rule if counts[rule] == 1 else f"{rule} ({seen[rule]})"
     return result
 

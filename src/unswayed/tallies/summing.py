@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from unswayed.arrays import FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 
 #: Ours: minimum number of row ranges for threads, so that no core is idle at the end.
@@ -32,6 +32,9 @@ _PLACE_BITS = 32
 _PLACE = (1 << _PLACE_BITS) - 1
 
 
+_NOTHING = np.empty(0)
+
+
 class Sums(NamedTuple):
     """Sums by user and cell."""
 
@@ -39,7 +42,7 @@ class Sums(NamedTuple):
     cells: npt.NDArray[np.int32]  # shape (n_groups,): ascending within each user
     sizes: FloatArray  # shape (n_groups,): number of entries
     sums: FloatArray  # shape (n_columns, n_groups)
-    remainders: FloatArray  # shape (n_columns, n_groups): what rounding the sums lost
+    remainders: list[FloatArray]  # what rounding the sums lost; empty if it lost nothing
 
 
 def grouped_sums(
@@ -78,14 +81,15 @@ def grouped_sums(
     _in_ranges(_sort_rows, starts, keys, indptr)
     np.cumsum(indptr, out=indptr)
     n_groups = indptr[-1]
-    found = Sums(
-        indptr,
-        np.empty(n_groups, np.int32),
-        np.empty(n_groups),
-        *np.empty((2, n_columns, n_groups)),
-    )
-    _in_ranges(_fill_sums, starts, keys, by_user, *found)
-    return found
+    cells, sizes = np.empty(n_groups, np.int32), np.empty(n_groups)
+    sums, remainders = np.empty((n_columns, n_groups)), np.zeros((n_columns, n_groups))
+    is_rounded = np.zeros(n_columns, np.bool_)
+    outputs = (indptr, cells, sizes, sums, remainders)
+    _in_ranges(_fill_sums, starts, keys, by_user, is_rounded, *outputs)
+    kept = [
+        rest if rounded else _NOTHING for rest, rounded in zip(remainders, is_rounded, strict=True)
+    ]
+    return Sums(indptr, cells, sizes, sums, kept)
 
 
 def _in_ranges(function: Callable[..., None], starts: IntArray, *arguments: Any) -> None:
@@ -152,34 +156,43 @@ def _fill_sums(
     starts: IntArray,
     keys: IntArray,
     values: FloatArray,
+    is_rounded: BoolArray,
     indptr: IntArray,
     cells: npt.NDArray[np.int32],
     sizes: FloatArray,
     sums: FloatArray,
     remainders: FloatArray,
 ) -> None:
-    """Fill in the cell, the size, the sums and the remainders of each group of some users."""
+    """Fill in the cell, the size, the sums and the remainders of each group of some users.
+
+    Remainders are zero already. Those that stay so are not written, and take no memory.
+    """
     n_columns = len(sums)
     has_low = values.shape[1] > n_columns
-    group = indptr[first] - 1
+    group = indptr[first]
     for user in range(first, last):
-        previous = -1
-        for entry in range(starts[user], starts[user + 1]):
-            cell, place = keys[entry] >> _PLACE_BITS, starts[user] + (keys[entry] & _PLACE)
-            is_new = cell != previous
-            if is_new:
-                group += 1
-                previous = cell
-                cells[group], sizes[group] = cell, 0.0
-            sizes[group] += 1.0
+        begin = starts[user]
+        while begin < starts[user + 1]:
+            cell, end = keys[begin] >> _PLACE_BITS, begin + 1
+            while end < starts[user + 1] and keys[end] >> _PLACE_BITS == cell:
+                end += 1
+            cells[group], sizes[group] = cell, end - begin
             for column in range(n_columns):
-                value = values[place, column]
-                low = values[place, n_columns + column] if has_low else 0.0
-                if not is_new:
-                    value, low = _pair_sum(
-                        sums[column, group], remainders[column, group], value, low
-                    )
-                sums[column, group], remainders[column, group] = value, low
+                high = low = 0.0
+                for entry in range(begin, end):
+                    place = starts[user] + (keys[entry] & _PLACE)
+                    value = values[place, column]
+                    rest = values[place, n_columns + column] if has_low else 0.0
+                    if entry == begin:
+                        high, low = value, rest
+                    else:
+                        high, low = _pair_sum(high, low, value, rest)
+                sums[column, group] = high
+                if low != 0.0:
+                    remainders[column, group] = low
+                    is_rounded[column] = True
+            begin = end
+            group += 1
 
 
 @compiled

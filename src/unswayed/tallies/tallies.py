@@ -434,18 +434,20 @@ def tally(
     check_size(n_contexts, n_actions)
     cells = np.multiply(contexts, n_actions, dtype=np.int32)
     np.add(cells, actions, out=cells, casting="same_kind")
-    rewards = np.asarray(rewards, np.float64) + 0.0  # turns -0.0 into 0.0
-    columns = [rewards, rewards * rewards]
+    values = np.empty((len(rewards), 2 if weights is None else 3))
     if weights is not None:
-        columns = [weights, weights * rewards, weights * rewards * rewards]
+        values[:, 0] = weights
+    np.add(rewards, 0.0, out=values[:, -1])  # turns -0.0 into 0.0
+    np.multiply(values[:, -1], 1.0 if weights is None else weights, out=values[:, -2])
+    np.multiply(values[:, -1], values[:, -2], out=values[:, -1])
     found = grouped_sums(
         users.astype(np.int32, copy=False),
         cells,
-        np.column_stack(columns),
-        n_columns=len(columns),
+        values,
+        n_columns=values.shape[1],
         n_users=n_users,
     )
-    sums, rests, plays = [*found.sums], [*map(_if_any, found.remainders)], found.sizes
+    sums, rests, plays = [*found.sums], found.remainders, found.sizes
     if weights is None:
         sums, rests, plays = [plays, *sums], [_NOTHING, *rests], _NOTHING
     filled: dict[str, Any] = dict(zip(Tallies.columns, [*sums, *rests, plays], strict=True))
@@ -492,7 +494,7 @@ def summed(
         n_users=n_users,
     )
     columns: dict[str, Any] = dict(zip((*names[:3], "weighted_plays"), found.sums, strict=False))
-    columns |= dict(zip(rests, map(_if_any, found.remainders), strict=False))
+    columns |= dict(zip(rests, found.remainders, strict=False))
     return Tallies(n_contexts, n_actions, found.indptr, found.cells, **columns)
 
 
@@ -513,11 +515,6 @@ def check_size(n_contexts: int, n_actions: int) -> None:
             f"{n_contexts} contexts by {n_actions} actions are more cells than can be indexed; "
             "join rare contexts first."
         )
-
-
-def _if_any(remainders: FloatArray) -> FloatArray:
-    """Return the remainders, or nothing if no sum was rounded."""
-    return remainders if remainders.any() else _NOTHING
 
 
 class Accumulator:
