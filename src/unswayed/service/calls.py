@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from unswayed.errors import InputError
@@ -58,33 +59,20 @@ class Reply(NamedTuple):
         return headers
 
 
-@dataclass(frozen=True, slots=True)
-class Streamed:
-    """A streamed response: ``produce`` gets a function that sends a piece."""
-
-    produce: Callable[[Callable[[bytes], Awaitable[None]]], Awaitable[None]]
-    content_type: bytes
-    filename: str
-
-
 def refusal_of(error: BaseException, what: str) -> Refusal:
     """Return the response to an error; log those that are not the caller's."""
     match error:
         case Refusal():
             return error
+        case StoreError():
+            logger.warning("%s", error)
+            return store_unavailable()
         case InputError():
             return Refusal(422, "bad_input", str(error))
-        case StoreError():
-            logger.warning("the store failed: %s", error)
-            return store_unavailable()
         case asyncio.CancelledError():
             return Refusal(503, "stopping", "the server stops; send it again.")
     logger.error("%s failed", what, exc_info=error)
     return Refusal(500, "internal", "an internal error occurred; it was logged.")
-
-
-class BrokenStreamError(Exception):
-    """A streamed response cannot be finished; the connection is closed before its end."""
 
 
 async def read_body(
@@ -169,35 +157,19 @@ Handler = Callable[[Call], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Endpoint:
-    """A route: its permissions, its handler, and its documentation.
-
-    Parameters
-    ----------
-    roles
-        Keys of these roles open it, and those of admins; None: no key is needed.
-    body
-        Type of the body, None if it has none.
-    row
-        Type of the rows of a batch, each of which may be wrong by itself.
-    query
-        Names and descriptions of query parameters.
-    returns
-        Type of the response's body, for the documentation.
-    is_slow
-        Whether it takes a process of its own, which HEAD does not start.
-    """
+    """A route: its permissions, its handler, and its documentation."""
 
     method: str
     path: str
     handler: Handler
     summary: str
-    roles: tuple[Role, ...] | None = ()
+    roles: tuple[Role, ...] | None = ()  # that open it, beside admins; None: no key is needed
     body: type | None = None
-    row: type | None = None
-    query: Mapping[str, str] = field(default_factory=dict)
+    row: type | None = None  # of a batch, whose rows may be wrong one by one
+    query: Mapping[str, str] = field(default_factory=dict)  # descriptions by name
     returns: Any = dict[str, Any]
     status: int = 200
-    is_slow: bool = False
+    is_slow: bool = False  # takes a process of its own, which HEAD does not start
     decoder: Any = None
 
     def __post_init__(self) -> None:
@@ -212,8 +184,10 @@ class Endpoint:
         one = self
         if self.is_slow and scope["method"] == "HEAD":
             one = replace(self, handler=_only_head)
-        reply = await one.reply(service, address, scope["headers"], path, receive, query, send)
-        if reply is not None:
+        reply = await one.reply(service, address, scope["headers"], path, receive, query)
+        if isinstance(reply, Response):
+            await reply(scope, receive, send)
+        else:
             await respond(send, reply)
 
     async def reply(
@@ -224,24 +198,19 @@ class Endpoint:
         path: Mapping[str, str],
         body: bytes | Receive,
         query: bytes = b"",
-        send: Send | None = None,
-    ) -> Reply | None:
-        """Return the response, errors too; None if it was streamed to ``send``."""
+    ) -> Reply | Response:
+        """Return the response, errors too; one of Starlette's if it is streamed."""
         headers, campaign = dict(header_list), path.get("campaign", "")
         started = time.perf_counter()
         status = 500
         try:
             result = await self._result(service, address, headers, path, body, query)
-            if isinstance(result, Streamed):
-                status = 200
-                assert send is not None
-                await _stream(result, send)
-                return None
+            if isinstance(result, Response):
+                status = result.status_code
+                return result
             if not isinstance(result, Reply):
                 result = Reply(msgspec.json.encode(result), self.status)
             status = result.status
-        except BrokenStreamError:
-            raise
         except (Exception, asyncio.CancelledError) as error:
             refusal = refusal_of(error, f"{self.method} {self.path}")
             status = refusal.status
@@ -342,9 +311,9 @@ class Endpoint:
         return self.body(rows)
 
 
-async def _only_head(call: Call) -> Streamed:
+async def _only_head(call: Call) -> Reply:
     call.service.watcher.state.campaign(call.campaign)
-    return Streamed(lambda piece: piece(b""), b"application/octet-stream", call.campaign)
+    return Reply(b"", content_type=b"application/octet-stream")
 
 
 def check_origin(headers: Headers) -> None:
@@ -368,27 +337,3 @@ async def respond(send: Send, reply: Reply) -> None:
     start = {"type": "http.response.start", "status": reply.status, "headers": reply.header_list()}
     await send(start)
     await send({"type": "http.response.body", "body": reply.body})
-
-
-async def _stream(streamed: Streamed, send: Send) -> None:
-    is_begun = False
-
-    async def piece(data: bytes) -> None:
-        nonlocal is_begun
-        if not is_begun:
-            is_begun = True
-            attached = f'attachment; filename="{streamed.filename}"'.encode("latin-1")
-            headers = [
-                (b"content-type", streamed.content_type),
-                (b"content-disposition", attached),
-            ]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": data, "more_body": True})
-
-    try:
-        await streamed.produce(piece)
-    except Exception as error:
-        if is_begun:
-            raise BrokenStreamError from error
-        raise
-    await send({"type": "http.response.body", "body": b""})

@@ -102,13 +102,7 @@ def publish(
     policy_version: int | None = None,
     progress: Progress | None = None,
 ) -> Campaign:
-    """Make the next plan of a campaign and serve it.
-
-    Parameters
-    ----------
-    settings, policy_version, progress
-        What changes; the rest stays. See ``next_plan_of``.
-    """
+    """Make the next plan of a campaign and serve it; what is not given stays."""
     # First of all: it makes other processes that publish wait until this one is done.
     connection.execute("UPDATE campaigns SET plan = plan + 1 WHERE name = ?", (name,))
     old = campaign(connection, name)

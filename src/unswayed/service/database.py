@@ -89,8 +89,11 @@ OF_CAMPAIGNS = tuple(table for table, columns in COLUMNS.items() if "campaign" i
 Row = tuple[Any, ...]
 
 
-class StoreError(Exception):
+class StoreError(InputError):
     """The database cannot be reached or written; the transaction was rolled back."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the store cannot be used: {reason}.")
 
 
 #: Ours: how long to wait for another process that writes; commits take milliseconds.
@@ -139,11 +142,8 @@ class Database:
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         except OSError as error:
             raise InputError(f"cannot write the store {self.path}: {error.strerror}.") from error
-        try:
-            with self.connected() as connection, connection.transaction():
-                make_tables(connection, bytes_type="BLOB", number_type="REAL", migrates=migrates)
-        except StoreError as error:
-            raise InputError(f"the store cannot be used: {error}.") from error
+        with self.connected() as connection, connection.transaction():
+            make_tables(connection, bytes_type="BLOB", number_type="REAL", migrates=migrates)
 
     @contextmanager
     def learner_lock(self) -> Iterator[None]:
@@ -305,7 +305,7 @@ def format_of(connection: Connection, *, is_older_good: bool = False) -> str:
     """Return the format of a store, or refuse it."""
     try:
         ((found,),) = connection.execute("SELECT value FROM meta WHERE name = 'schema'")
-    except (StoreError, ValueError) as error:
+    except ValueError as error:
         raise InputError("this is no store of unswayed; name another one.") from error
     if found == SCHEMA_VERSION or (is_older_good and found in _MIGRATES_FROM):
         return str(found)

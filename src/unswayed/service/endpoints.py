@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from typing import Any, Literal, TypeVar
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
 
 import unswayed
 from unswayed.service import catalogue, jobs, keys, records, tokens
-from unswayed.service.calls import Call, Endpoint, Handler, Reply, Streamed
+from unswayed.service.calls import Call, Endpoint, Handler, Reply
 from unswayed.service.catalogue import Campaign
 from unswayed.service.database import Connection, StoreError
 from unswayed.service.deciding import DecideRequest, DecideResponse
@@ -457,14 +458,7 @@ def _numbers(call: Call, **meanings: str) -> dict[str, Any]:
 
 async def _worked_out(call: Call, task: str, more: dict[str, Any]) -> bytes:
     """Return the output of a separate process."""
-    call.service.watcher.state.campaign(call.campaign)
-    parts: list[bytes] = []
-
-    async def keep(data: bytes) -> None:
-        parts.append(data)
-
-    await _offline(call, task, more, keep)
-    return b"".join(parts)
+    return b"".join([piece async for piece in _offline(call, task, more)])
 
 
 @_get(
@@ -477,20 +471,24 @@ async def _worked_out(call: Call, task: str, more: dict[str, Any]) -> bytes:
     returns=bytes,
     is_slow=True,
 )
-async def export(call: Call) -> Streamed:
+async def export(call: Call) -> StreamingResponse:
     """Decisions whose windows are closed, as Parquet."""
-    call.service.watcher.state.campaign(call.campaign)
     since = "milliseconds since 1970"
     between = _numbers(call, since_ms=since, until_ms=since)
     if call.query.get("pseudonyms", "false") not in ("true", "false"):
         raise bad_request("pseudonyms is true or false.")
     if call.query.get("pseudonyms") == "true":
         between["secret"] = call.service.watcher.secrets.assignment.hex()
-    return Streamed(
-        lambda piece: _offline(call, "export", between, piece),
-        b"application/vnd.apache.parquet",
-        f"{call.campaign}.parquet",
-    )
+    pieces = _offline(call, "export", between)
+    first = await anext(pieces)  # 503 if there is none
+
+    async def whole() -> AsyncIterator[bytes]:
+        yield first
+        async for piece in pieces:
+            yield piece
+
+    headers = {"content-disposition": f'attachment; filename="{call.campaign}.parquet"'}
+    return StreamingResponse(whole(), media_type="application/vnd.apache.parquet", headers=headers)
 
 
 @_get(f"{_V1}/decisions", query={"user": "Those of one user, and the user's current actions."})
@@ -525,10 +523,9 @@ async def explain_decision(call: Call) -> dict[str, Any]:
     return await call.read(records.explain, call.campaign, call.path["decision"], secret)
 
 
-async def _offline(
-    call: Call, task: str, between: dict[str, Any], piece: Callable[[bytes], Awaitable[None]]
-) -> None:
-    """Pass on the output of a separate process; 503 if it fails before anything is sent."""
+async def _offline(call: Call, task: str, between: dict[str, Any]) -> AsyncIterator[bytes]:
+    """Yield the output of a separate process; refuse if it fails."""
+    call.service.watcher.state.campaign(call.campaign)
     process = await asyncio.create_subprocess_exec(
         *jobs.offline_command(task),
         stdin=asyncio.subprocess.PIPE,
@@ -547,7 +544,7 @@ async def _offline(
         process.stdin.write(json.dumps(request).encode())
         process.stdin.close()
         while data := await process.stdout.read(_PIECE):
-            await piece(data)
+            yield data
         if await process.wait():
             raise Refusal(503, "unavailable", f"the {task} failed; try again.")
     finally:

@@ -217,7 +217,7 @@ def work_on(database: Database, name: str, job_id: str, *, known: str | None = N
     teller.start()
     try:
         _learn_and_publish(database, name, job_id, known)
-    except (InputError, Refusal, StoreError) as error:
+    except (InputError, Refusal) as error:
         with database.connected() as connection, connection.transaction():
             jobs.update_job(connection, job_id, state=jobs.FAILED, result={"error": str(error)})
     finally:
@@ -268,15 +268,10 @@ _ARMS = ("control", "exploit", "explore")
 
 
 def report(connection: Connection, name: str, *, policy: int | None = None) -> dict[str, Any]:
-    """Return the rewards of each arm under a policy, and the uplift.
+    """Return the rewards of each arm under a policy, by default the served one, and the uplift.
 
     A user counts once, with the mean of its rewards. Intervals hold even if a share alpha of the
     users lies.
-
-    Parameters
-    ----------
-    policy
-        Version of the policy; the one that is served by default.
     """
     campaign = catalogue.campaign(connection, name)
     version = campaign.policy_version if policy is None else policy

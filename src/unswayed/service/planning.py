@@ -24,21 +24,11 @@ from unswayed.service.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a campaign was when something was learned.
+    """How far a campaign was when something was learned."""
 
-    Parameters
-    ----------
-    age
-        Decisions per user; those beyond the cap of a user do not count.
-    n_users
-        Users who were decided for.
-    is_alarmed
-        Whether a coalition was found.
-    """
-
-    age: float
+    age: float  # decisions per user; those beyond the cap of a user do not count
     n_users: int
-    is_alarmed: bool
+    is_alarmed: bool  # whether a coalition was found
 
 
 def schedule_of(plan: EpochPlan, n_users: int) -> Schedule:
@@ -98,19 +88,11 @@ def next_plan_of(
     *,
     is_moved: bool = False,
 ) -> EpochPlan:
-    """Return the plan after a change of settings, policy, or of what is known.
+    """Return the plan that follows ``before`` when settings, policy, or what is known change.
 
-    Parameters
-    ----------
-    before
-        The plan that is served.
-    policy
-        What is played from now on; None for the baseline.
-    progress
-        Given when the policy was learned just now. The epochs that the campaign's age has passed
-        end with it; within an epoch only the policy changes.
-    is_moved
-        Whether the policy has another partition than the one before, which takes a new epoch.
+    Without a policy the baseline is played. ``progress`` is given when the policy was learned just
+    now: the epochs that the campaign's age has passed end with it, and within an epoch only the
+    policy changes. A policy that ``is_moved`` to another partition takes a new epoch.
     """
     if policy is None:
         return make_plan(before.campaign, settings, epoch=before.epoch + is_moved)

@@ -64,17 +64,10 @@ class PostgresqlDatabase(Database):
 
     def create(self, *, migrates: bool = False) -> None:
         """Make the tables; of several servers that start at once, one does."""
-        try:
-            with self.connected() as connection, connection.transaction():
-                connection.execute("SELECT pg_advisory_xact_lock(?)", (_CREATING,))
-                make_tables(
-                    connection,
-                    bytes_type="BYTEA",
-                    number_type="DOUBLE PRECISION",
-                    migrates=migrates,
-                )
-        except StoreError as error:
-            raise InputError(f"the store cannot be used: {error}.") from error
+        with self.connected() as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(?)", (_CREATING,))
+            types = {"bytes_type": "BYTEA", "number_type": "DOUBLE PRECISION"}
+            make_tables(connection, **types, migrates=migrates)
 
     @contextmanager
     def learner_lock(self) -> Iterator[None]:

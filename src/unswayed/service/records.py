@@ -26,7 +26,7 @@ from unswayed.service.database import Connection, Database
 from unswayed.service.deciding import SHADOW, Ranking, from_bits, play_of
 from unswayed.service.errors import bad_request, not_found
 from unswayed.service.planning import partition_of
-from unswayed.service.settings import Settings
+from unswayed.service.settings import SCHEMA, Settings
 from unswayed.service.tokens import (
     Record,
     decode_record,
@@ -44,33 +44,6 @@ GRACE_MS = 1_000
 
 #: The largest time that fits six bytes.
 _LAST_MS = 2**48 - 1
-
-SCHEMA = pa.schema(
-    [
-        ("decision", pa.string()),
-        ("time_ms", pa.int64()),
-        ("user", pa.string()),
-        ("context", pa.string()),
-        ("action", pa.string()),
-        ("reward", pa.float64()),
-        ("propensity", pa.float64()),
-        ("mode", pa.string()),
-        ("mode_propensity", pa.float64()),
-        ("n_rewards", pa.int64()),
-        ("plan", pa.int64()),
-        ("planned_action", pa.string()),
-        ("planned_propensity", pa.float64()),
-        ("eligible", pa.list_(pa.string())),
-    ]
-)
-"""The columns of an export.
-
-``propensity`` is over the secret, whatever the mode; ``mode_propensity`` given the mode. In shadow
-mode both are the caller's, and null where it gave none. ``n_rewards`` is 0 where the default reward
-stands. ``eligible`` are the actions that the caller named, null if it named none. In a campaign
-with features a column for each of them follows, and ``partition``, the SHA-256 of the partition of
-which ``context`` is a leaf.
-"""
 
 
 def schema_of(settings: Settings) -> pa.Schema:
@@ -90,14 +63,9 @@ def export_batches(
     until_ms: int | None = None,
     on_restored: Callable[[Record], None] = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the learnable decisions of a campaign, in slices of time.
+    """Yield the learnable decisions of a campaign whose windows are closed, in slices of time.
 
-    Parameters
-    ----------
-    since_ms, until_ms
-        Decisions made from one and before the other; by default all whose windows are closed.
-    on_restored
-        Called with each decision that is known from its reward or activation alone.
+    ``on_restored`` is called with each that is known from its reward or activation alone.
     """
     campaign = campaign_of(connection, name)
     settings = campaign.settings
@@ -129,10 +97,7 @@ def export_to(
 ) -> None:
     """Write the learnable decisions of a campaign as Parquet, slice by slice.
 
-    Parameters
-    ----------
-    secret
-        Given, in hexadecimal digits, if users are to have pseudonyms.
+    With a ``secret``, in hexadecimal digits, users have pseudonyms.
     """
     schema = schema_of(campaign_of(connection, name).settings)
     place = schema.get_field_index("user")

@@ -63,10 +63,7 @@ class State:
 class Watcher:
     """Keeps the state and the signing keys of a process up to date.
 
-    Attributes
-    ----------
-    state
-        Replaced as a whole: a request sees one moment.
+    ``state`` is replaced as a whole: a request sees one moment.
     """
 
     def __init__(self, database: Database, secrets: Secrets) -> None:
@@ -187,14 +184,8 @@ class ActivateResponse(msgspec.Struct, frozen=True, gc=False):
 class Service:
     """The state of one worker process.
 
-    Parameters
-    ----------
-    metrics_folder
-        Shared by the processes of a server.
-    is_public
-        Whether other machines can reach it.
-    configured
-        Campaigns of the configuration file.
+    ``metrics_folder`` is shared by the processes of a server, ``is_public`` says whether other
+    machines can reach it, and ``configured`` are the campaigns of the configuration file.
     """
 
     def __init__(

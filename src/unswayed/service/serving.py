@@ -25,13 +25,14 @@ from typing import Any, ClassVar
 import msgspec
 import uvicorn
 from starlette.applications import Starlette
+from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from unswayed.errors import InputError, option
 from unswayed.service import catalogue
 from unswayed.service.app import create_app
 from unswayed.service.calls import Endpoint, Reply
-from unswayed.service.database import Connection, Database, StoreError, opened
+from unswayed.service.database import Connection, Database, opened
 from unswayed.service.endpoints import ENDPOINTS
 from unswayed.service.errors import Refusal
 from unswayed.service.keys import all_keys, make_key
@@ -65,31 +66,25 @@ def prepare(
     """
     database = opened(store)
     database.create()
-    try:
-        with database.connected() as connection:
-            found = bound_secrets(connection, secret_path, default_secret_path(store))
-            if configuration is None:
-                configuration = Configuration() if catalogue.campaigns(connection) else DEMO
-            apply_campaigns(connection, configuration)
-            names = tuple(campaign.name for campaign in catalogue.campaigns(connection))
-            has_keys = bool(all_keys(connection))
-    except StoreError as error:
-        raise InputError(f"the store cannot be used: {error}.") from error
+    with database.connected() as connection:
+        found = bound_secrets(connection, secret_path, default_secret_path(store))
+        if configuration is None:
+            configuration = Configuration() if catalogue.campaigns(connection) else DEMO
+        apply_campaigns(connection, configuration)
+        names = tuple(campaign.name for campaign in catalogue.campaigns(connection))
+        has_keys = bool(all_keys(connection))
     return Prepared(database, store, found, names, has_keys)
 
 
 def apply_campaigns(connection: Connection, configuration: Configuration) -> None:
     """Create the campaigns of a configuration, or give them its settings."""
-    try:
-        for name, settings in configuration.campaigns.items():
-            with connection.transaction():
-                apply_settings(connection, name, settings)
-                policy = configuration.policies.get(name)
-                # Only where nothing was learned: what the campaign learned since stays.
-                if policy is not None and len(catalogue.policy_versions(connection, name)) == 1:
-                    catalogue.add_policy(connection, name, policy, job="", activate=True)
-    except StoreError as error:
-        raise InputError(f"the store cannot be used: {error}.") from error
+    for name, settings in configuration.campaigns.items():
+        with connection.transaction():
+            apply_settings(connection, name, settings)
+            policy = configuration.policies.get(name)
+            # Only where nothing was learned: what the campaign learned since stays.
+            if policy is not None and len(catalogue.policy_versions(connection, name)) == 1:
+                catalogue.add_policy(connection, name, policy, job="", activate=True)
 
 
 def apply_settings(connection: Connection, name: str, settings: Settings) -> None:
@@ -150,12 +145,8 @@ def serve(
 ) -> None:
     """Serve until the process is asked to stop.
 
-    Parameters
-    ----------
-    on_ready
-        Called with the address as soon as a worker responds.
-    on_reload
-        Returns the configuration again on SIGHUP; its campaigns and limits are applied.
+    ``on_ready`` is called with the address as soon as a worker responds; ``on_reload`` returns the
+    configuration again on SIGHUP, whose campaigns and limits are applied.
     """
     is_public = not is_loopback(host)
     if is_public and not prepared.has_keys:
@@ -308,7 +299,7 @@ class _Whole:
         self._protocol = protocol
         self._campaign = campaign
         self._endpoint = endpoint
-        self._handling: Coroutine[Any, Any, Reply | None]
+        self._handling: Coroutine[Any, Any, Reply | Response]
         self.keep_alive = True
         self.response_complete = False
         self.body = b""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
+import pyarrow as pa
 
 from unswayed.errors import InputError
 from unswayed.events import Labels
@@ -41,12 +42,35 @@ _SHORTEST_RETENTION = 60.0
 MOST_FEATURES = 32
 MOST_EDGES = 15
 
-#: Columns of an export, which cannot be features as well.
-EXPORTED = frozenset((
-    "decision", "time_ms", "user", "context", "action", "reward", "propensity", "mode",
-    "mode_propensity", "n_rewards", "plan", "planned_action", "planned_propensity", "eligible",
-    "partition",
-))  # fmt: skip
+SCHEMA = pa.schema(
+    [
+        ("decision", pa.string()),
+        ("time_ms", pa.int64()),
+        ("user", pa.string()),
+        ("context", pa.string()),
+        ("action", pa.string()),
+        ("reward", pa.float64()),
+        ("propensity", pa.float64()),
+        ("mode", pa.string()),
+        ("mode_propensity", pa.float64()),
+        ("n_rewards", pa.int64()),
+        ("plan", pa.int64()),
+        ("planned_action", pa.string()),
+        ("planned_propensity", pa.float64()),
+        ("eligible", pa.list_(pa.string())),
+    ]
+)
+"""The columns of an export.
+
+``propensity`` is over the secret, whatever the mode; ``mode_propensity`` given the mode. In shadow
+mode both are the caller's, and null where it gave none. ``n_rewards`` is 0 where the default reward
+stands. ``eligible`` are the actions that the caller named, null if it named none. In a campaign
+with features a column for each of them follows, and ``partition``, the SHA-256 of the partition of
+which ``context`` is a leaf.
+"""
+
+EXPORTED = frozenset((*SCHEMA.names, "partition"))
+"""Names that no feature can have."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 RESERVED_NAMES = frozenset({"campaigns", "keys", "signing-keys", "openapi.json"})

@@ -62,18 +62,9 @@ class _Worker:
 class Supervisor:
     """Keeps worker processes running until it is asked to stop.
 
-    Parameters
-    ----------
-    work
-        What a worker does; it returns when the worker is stopped by SIGTERM.
-    n_workers
-        How many there are.
-    on_ready
-        Called once, when the first worker serves.
-    on_reload
-        Called on SIGHUP before the workers are replaced; ``InputError`` leaves all as it is.
-    on_restart
-        Called when a worker ended by itself.
+    ``work`` returns when its worker is stopped by SIGTERM. ``on_ready`` is called once, when the
+    first worker serves; ``on_reload`` on SIGHUP before the workers are replaced, and leaves all as
+    it is by an ``InputError``; ``on_restart`` when a worker ended by itself.
     """
 
     def __init__(
@@ -238,7 +229,7 @@ class Supervisor:
             return
         for place, old in enumerate(self._workers):
             new = self._forked()
-            while not new.is_ready and _is_running(new) and not self._is_stopping:
+            while not new.is_ready and _ended(new) is None and not self._is_stopping:
                 self._leaving.append(new)  # so that it is listened to
                 self._listen()
                 self._leaving.remove(new)
@@ -277,12 +268,6 @@ def _follow(line: socket.socket) -> None:
         while line.recv(64):
             pass
     os._exit(1)
-
-
-def _is_running(worker: _Worker) -> bool:
-    """Whether a worker runs; does not reap it."""
-    found = os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    return found is None
 
 
 def _ended(worker: _Worker) -> str | None:

@@ -42,46 +42,22 @@ _PERSON = b"unswayed-token"
 
 
 class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One decision, as it is signed, logged and exported.
-
-    Parameters
-    ----------
-    campaign, id, user, context
-        ``id`` has 16 bytes: milliseconds since 1970 in six of them, so that ids are in the order of
-        time, and ten random ones.
-    action, propensity
-        The action, and its probability over the secret for a user in this context under the
-        plan. In shadow mode the caller's own; 0 where it was not given.
-    mode
-        "explore", "exploit", "control", "substitute" or "shadow".
-    plan
-        Version of the plan.
-    is_deferred
-        Whether the decision counts only after it was activated.
-    planned_action, planned_propensity
-        In shadow mode what the plan would have played; else empty and 0.
-    eligible
-        Where the caller named the actions to choose from: a bit for each action of the plan, the
-        first action in the lowest bit.
-    attributes, partition
-        In a campaign with features the attributes, of which ``context`` is the leaf, and the
-        SHA-256 of the partition; else empty.
-    """
+    """One decision, as it is signed, logged and exported."""
 
     campaign: str
-    id: bytes
+    id: bytes  # 16: milliseconds since 1970 in six of them, so in the order of time; ten random
     user: str
     context: str
-    action: str
-    propensity: float
-    mode: str
-    plan: int
-    is_deferred: bool = False
-    planned_action: str = ""
+    action: str  # in shadow mode the caller's own
+    propensity: float  # of the action over the secret, under the plan; 0 if the caller gave none
+    mode: str  # "explore", "exploit", "control", "substitute" or "shadow"
+    plan: int  # its version
+    is_deferred: bool = False  # whether it counts only after it was activated
+    planned_action: str = ""  # what the plan would have played, in shadow mode
     planned_propensity: float = 0.0
-    eligible: bytes = b""
-    attributes: dict[str, str | float | None] = {}
-    partition: bytes = b""
+    eligible: bytes = b""  # a bit for each action of the plan, if the caller named some
+    attributes: dict[str, str | float | None] = {}  # of which the context is the leaf
+    partition: bytes = b""  # SHA-256 of that partition
 
     @property
     def time_ms(self) -> int:
@@ -110,16 +86,10 @@ def encode_records(payloads: Sequence[bytes]) -> bytes:
 
 
 class Signer:
-    """Signs with the newest key, and accepts every key that it has.
+    """Signs with the newest key, the last one, and accepts every key that it has.
 
-    Parameters
-    ----------
-    keys
-        Secrets by their ids, the newest last. An old key stays until its last token is too old for
-        a reward.
+    An old key stays until its last token is too old for a reward.
 
-    Examples
-    --------
     >>> signer = Signer({"k1": bytes(32)})
     >>> record = Record("shop", bytes(16), "ann", "lunch", "soup", 0.5, "explore", 1)
     >>> signer.opened(signer.token(encode_record(record)).decode())[0] == record
@@ -184,13 +154,9 @@ _SIGNING_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """The secrets of a service.
+    """The secret of a service: 16 bytes that decide who is asked to play what.
 
-    Parameters
-    ----------
-    assignment
-        16 bytes that decide who is asked to play what. It stays for the life of a store: decisions
-        could not be explained without it.
+    It stays for the life of a store: decisions could not be explained without it.
     """
 
     assignment: bytes = field(repr=False)
@@ -264,14 +230,9 @@ def load_or_make(path: Path) -> Secrets:
 
 
 def bound_secrets(connection: Connection, path: Path | None, default: Path) -> Secrets:
-    """Return the secret of a store: from a file, or from the environment; bind a new store to it.
+    """Return the secret of a store: from the file that was named, the environment, or ``default``.
 
-    Parameters
-    ----------
-    path
-        The file that was named, if any.
-    default
-        The file where nothing was named.
+    A new store is bound to it.
     """
     rows = connection.execute("SELECT value FROM meta WHERE name = 'secret'")
     text = os.environ.get(VARIABLE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,15 +15,7 @@ import msgspec
 from unswayed.errors import InputError, option
 from unswayed.policy import EpochPlan, Policy
 from unswayed.service import catalogue
-from unswayed.service.database import (
-    COLUMNS,
-    Connection,
-    Database,
-    Row,
-    StoreError,
-    format_of,
-    opened,
-)
+from unswayed.service.database import COLUMNS, Connection, format_of, opened
 from unswayed.service.tokens import Secrets, decode_record, decode_records
 from unswayed.storage import whole_file
 
@@ -55,22 +47,16 @@ class Findings:
 def check_store(url: str, secret: Secrets | None) -> Findings:
     """Read everything that a store holds, and return what is wrong with it.
 
-    Parameters
-    ----------
-    secret
-        Compared with the one that the store is bound to, if it is at hand.
+    A ``secret`` is compared with the one that the store is bound to.
     """
     found = Findings()
-    try:
-        with opened(url).connected() as connection:
-            connection.begin_reading()
-            found.store_format = format_of(connection)
-            found.problems += connection.damage()
-            _check_secret(connection, secret, found)
-            for campaign in catalogue.campaigns(connection):
-                _check_campaign(connection, campaign, found)
-    except StoreError as error:
-        raise InputError(f"the store cannot be read: {error}.") from error
+    with opened(url).connected() as connection:
+        connection.begin_reading()
+        found.store_format = format_of(connection)
+        found.problems += connection.damage()
+        _check_secret(connection, secret, found)
+        for campaign in catalogue.campaigns(connection):
+            _check_campaign(connection, campaign, found)
     return found
 
 
@@ -161,19 +147,16 @@ def back_up(url: str, to: str) -> dict[str, int]:
 def _copied(url: str, to: str) -> dict[str, int]:
     target = opened(to)
     target.create()
-    try:
-        with opened(url).connected() as source, target.connected() as copy:
-            source.begin_reading()
-            format_of(source)
-            with copy.transaction():
-                if catalogue.campaigns(copy):
-                    raise InputError(
-                        f"the store that {option('--to')} names has campaigns; name a new one."
-                    )
-                copy.execute("DELETE FROM meta")
-                return {table: _copy_table(source, copy, table) for table in COLUMNS}
-    except StoreError as error:
-        raise InputError(f"the store cannot be copied: {error}.") from error
+    with opened(url).connected() as source, target.connected() as copy:
+        source.begin_reading()
+        format_of(source)
+        with copy.transaction():
+            if catalogue.campaigns(copy):
+                raise InputError(
+                    f"the store that {option('--to')} names has campaigns; name a new one."
+                )
+            copy.execute("DELETE FROM meta")
+            return {table: _copy_table(source, copy, table) for table in COLUMNS}
 
 
 def _copy_table(source: Connection, copy: Connection, table: str) -> int:
@@ -181,7 +164,7 @@ def _copy_table(source: Connection, copy: Connection, table: str) -> int:
     row_sql = f"({', '.join('?' * len(COLUMNS[table]))})"
     rows = source.stream(f"SELECT {columns} FROM {table}")
     n = 0
-    for part in _parts(rows):
+    while part := list(islice(rows, _ROWS)):
         copy.execute(
             f"INSERT INTO {table} ({columns}) VALUES {', '.join([row_sql] * len(part))}",
             [value for row in part for value in row],
@@ -190,20 +173,11 @@ def _copy_table(source: Connection, copy: Connection, table: str) -> int:
     return n
 
 
-def _parts(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    left = iter(rows)
-    while part := list(islice(left, _ROWS)):
-        yield part
-
-
 def migrate(url: str) -> tuple[str, str]:
     """Bring a store to the format of this version; return the formats before and after."""
-    database: Database = opened(url)
-    try:
-        with database.connected() as connection:
-            before = format_of(connection, is_older_good=True)
-        database.create(migrates=True)
-        with database.connected() as connection:
-            return before, format_of(connection)
-    except StoreError as error:
-        raise InputError(f"the store cannot be migrated: {error}.") from error
+    database = opened(url)
+    with database.connected() as connection:
+        before = format_of(connection, is_older_good=True)
+    database.create(migrates=True)
+    with database.connected() as connection:
+        return before, format_of(connection)

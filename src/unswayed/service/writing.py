@@ -133,13 +133,6 @@ class Writer:
     Decisions are recorded soon, and nobody waits for it: a token carries its whole decision, so
     the reward of a decision that was lost in a crash brings it back. Rewards, activations and
     decisions with an idempotency key are acknowledged after the commit.
-
-    Attributes
-    ----------
-    is_healthy
-        Whether the last transaction was committed.
-    n_dropped
-        Decisions that were returned and never recorded, because the store was away too long.
     """
 
     def __init__(self, database: Database) -> None:
@@ -154,8 +147,8 @@ class Writer:
         self._n_last = 0
         self._is_stopping = False
         self._connection: Connection | None = None
-        self.is_healthy = False
-        self.n_dropped = 0
+        self.is_healthy = False  # whether the last transaction was committed
+        self.n_dropped = 0  # decisions that were never recorded: the store was away too long
         self.n_commits = 0
         self.commit_seconds = 0.0
         self._write_group([], [], Counter())
@@ -259,7 +252,7 @@ class Writer:
                 _write_counts(self._connection, self._name, own)
         except Exception as error:  # whatever it is, nobody may be left waiting
             if self.is_healthy:
-                logger.warning("the store cannot be written: %s", error)
+                logger.warning("%s", error)
             self.is_healthy = False
             if self._connection is not None:
                 self._connection.close()
