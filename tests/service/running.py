@@ -144,10 +144,14 @@ def close_windows(server: Running) -> None:
 
 
 @contextmanager
-def command(*arguments: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def command(
+    *arguments: str, folder: Path, most_files: int | None = None
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run `unswayed serve` with a free port; yield the process and its address when it is ready."""
+    limit = "" if most_files is None else f"ulimit -n {most_files} &&"
+    program = Path(sys.executable).with_name("unswayed")
     process = subprocess.Popen(
-        [Path(sys.executable).with_name("unswayed"), "serve", "--port", "0", *arguments],
+        ["sh", "-c", f'{limit} exec "$@"', "sh", program, "serve", "--port", "0", *arguments],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

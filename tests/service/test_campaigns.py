@@ -1,12 +1,13 @@
 """Campaigns, plans and keys."""
 
+import statistics
 import time
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from tests.service.running import SHOP, Running, running
+from tests.service.running import SHOP, Running, running, until
 from unswayed.service.keys import make_key
 from unswayed.service.metrics import Lines
 from unswayed.service.records import GRACE_MS, export_batches
@@ -65,10 +66,13 @@ def test_servers_on_one_store_decide_alike_and_learn_of_changes_within_a_second(
         token = one.decide()["token"]
         first = other.post("/v1/shop/reward", {"token": token, "reward": 1.0})
         assert one.post("/v1/shop/reward", {"token": token, "reward": 1.0}) == first
+        seconds = []
         for number in range(5):
             plan = one.call("PATCH", "/v1/shop", {"default_reward": number + 1.0}).json()["plan"]
-            time.sleep(1.0)
-            assert other.decide()["plan"] == plan
+            start = time.monotonic()
+            until(lambda plan=plan: other.decide()["plan"] == plan)
+            seconds.append(time.monotonic() - start)
+        assert statistics.median(seconds) < 1.0
         rotated = one.post("/v1/signing-keys")["signing_keys"]
         fresh = one.decide("zoe")["token"]
         assert fresh.startswith(rotated[-1])
@@ -87,7 +91,7 @@ def test_keys_open_what_their_role_says_and_nothing_else(tmp_path: Path) -> None
         assert server.refused("POST", "/v1/shop/decide", visit) == (401, "no_key")
         with server.prepared.database.connected() as connection, connection.transaction():
             root = make_key(connection, "*", "admin")
-        time.sleep(1.0)
+        until(lambda: server.call("GET", "/v1/shop", key=root).status_code == 200)
         created = {"name": "other", "settings": SHOP}
         assert server.call("POST", "/v1/campaigns", created, key=root).status_code == 200
         made = {

@@ -326,7 +326,7 @@ def test_with_keys_an_admin_signs_in_and_nobody_else_sees_anything(
             admin = make_key(connection, "*", "admin")
             own = make_key(connection, "shop", "admin")
             decide = make_key(connection, "shop", "decide")
-        time.sleep(0.6)
+        until(lambda: shop.call("GET", "/v1/shop", key=admin).status_code == 200)
         for path in ("/", *(f"/console/c/shop{path}" for path in OF_CAMPAIGN)):
             answer = shop.http.get(path, headers=HTML)
             assert (answer.status_code, answer.headers["location"]) == (303, "/console/login")
@@ -349,7 +349,6 @@ def test_with_keys_an_admin_signs_in_and_nobody_else_sees_anything(
         assert "shop" in quiet.text("#totals")
         assert quiet.value("document.cookie") == ""
         shop.call("DELETE", f"/v1/keys/{admin.split('_')[1]}", key=admin).raise_for_status()
-        time.sleep(0.6)
         quiet.open(f"{shop.address}/")
         assert "Sign in" in quiet.text("h1")
         quiet.leave()
@@ -360,7 +359,7 @@ def test_a_session_ends_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, needs_keys=True) as shop:
         with shop.prepared.database.connected() as connection, connection.transaction():
             admin = make_key(connection, "*", "admin")
-        time.sleep(0.6)
+        until(lambda: shop.call("GET", "/v1/shop", key=admin).status_code == 200)
         for seconds, status in ((60, 200), (-1, 303)):
             monkeypatch.setattr(routes, "SESSION_SECONDS", seconds)
             cookie = post(shop, "/console/login", key=admin).headers["set-cookie"].partition(";")[0]

@@ -1,15 +1,13 @@
 """A user who asks for it is forgotten, and exports can do without names."""
 
 import io
-import time
 from pathlib import Path
 
 import msgspec
 import pyarrow.parquet as pq
 
-from tests.service.running import SHOP, Running, running, until
+from tests.service.running import SHOP, Running, close_windows, running, until
 from tests.service.test_rewards import closed, exported
-from unswayed.service.records import GRACE_MS
 from unswayed.service.upkeep import check_store
 
 
@@ -50,11 +48,11 @@ def test_a_forgotten_user_is_gone_and_does_not_come_back(store: str, tmp_path: P
 
 
 def test_an_export_with_pseudonyms_names_nobody(tmp_path: Path) -> None:
-    settings = msgspec.structs.replace(SHOP, reward_window=0.5)
-    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path) as server:
         for user in ("ann", "bob", "ann"):
             server.decide(user)
-        time.sleep(0.5 + GRACE_MS / 1000.0 + 0.5)
+        until(lambda: server.get("/v1/shop/status")["decisions"] == 3)
+        close_windows(server)
         data = server.call("GET", "/v1/shop/export?pseudonyms=true").content
         rows = pq.read_table(io.BytesIO(data)).to_pylist()
         named = exported(server)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -211,7 +212,7 @@ def test_headers_without_an_end_are_refused(sqlite_shop: Running, start: bytes) 
     ],
 )
 def test_clients_that_do_not_finish_are_cut_off(tmp_path: Path, part: bytes) -> None:
-    limits = ServerSettings(request_seconds=1.0)
+    limits = ServerSettings(request_seconds=1.0, keep_alive_seconds=2)
     with (
         running(f"sqlite:///{tmp_path}/shop.db", tmp_path, server=limits) as server,
         connected(server) as connection,
@@ -271,6 +272,35 @@ def test_a_crowd_of_slow_clients_shuts_nobody_out(tmp_path: Path) -> None:
                 except BlockingIOError:
                     n_open += 1
         assert n_open <= limits.max_connections
+
+
+def test_a_worker_takes_no_more_connections_than_it_has_descriptors(tmp_path: Path) -> None:
+    with (
+        command(*configured(tmp_path), folder=tmp_path, most_files=250) as (_, address),
+        ExitStack() as open_,
+    ):
+        host, port = address.removeprefix("http://").split(":")
+        for _ in range(300):
+            open_.enter_context(socket.create_connection((host, int(port)), timeout=10.0))
+        assert httpx.get(f"{address}/healthz", timeout=10.0).status_code == 200
+
+
+def test_unfinished_bodies_hold_a_bounded_amount_of_memory(tmp_path: Path) -> None:
+    limits = ServerSettings(max_request_bytes=20_000, request_seconds=60.0)
+    head = b"POST /v1/shop/decide HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20000\r\n\r\n"
+    large = {"decisions": [{"user": "a" * 200, "context": "lunch"}] * 75}
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, server=limits) as server:
+        with ExitStack() as open_:
+            crowd = [open_.enter_context(connected(server)) for _ in range(80)]
+            for one in crowd:  # 80 times 18,000 bytes are more than 64 times 20,000
+                one.sendall(head + b" " * 18_000)
+            (answered, *_), _, _ = select.select(crowd, [], [], 20.0)
+            response = answered.recv(65_536)
+            assert response.startswith(b"HTTP/1.1 503 ")
+            assert b'"busy"' in response
+        # Those that were given up hold nothing any more.
+        path = "/v1/shop/decide/batch"
+        until(lambda: server.call("POST", path, large).status_code == 200)
 
 
 def logged(process: subprocess.Popen[str], n: int = 1) -> list[dict[str, object]]:

@@ -12,7 +12,7 @@ import pytest
 from tests.service.running import SHOP, Running, close_windows, running, until
 from unswayed.service.client import Client
 from unswayed.service.offline import learnable
-from unswayed.service.records import GRACE_MS, export_batches
+from unswayed.service.records import export_batches
 from unswayed.service.settings import Settings
 
 
@@ -66,16 +66,14 @@ def test_a_token_of_another_campaign_is_refused(shop: Running) -> None:
 def test_a_reward_after_its_window_is_refused_unless_it_repeats_one(
     store: str, tmp_path: Path
 ) -> None:
-    settings = msgspec.structs.replace(SHOP, reward_window=0.4)
-    with running(store, tmp_path, settings) as server:
+    with running(store, tmp_path) as server:
         early, late = server.decide(), server.decide("bob")
         first = server.post("/v1/shop/reward", {"token": early["token"], "reward": 1.0})
-        time.sleep(0.5)
+        close_windows(server)
         repeated = server.post("/v1/shop/reward", {"token": early["token"], "reward": 1.0})
         assert repeated == first
         body = {"token": late["token"], "reward": 1.0}
         assert server.refused("POST", "/v1/shop/reward", body) == (410, "window_closed")
-        time.sleep(GRACE_MS / 1000.0)
         assert exported(server)[late["id"]]["n_rewards"] == 0
 
 
@@ -210,13 +208,9 @@ def test_every_decision_can_be_explained_and_comes_out_again(store: str, tmp_pat
     )
     modes = set()
     with running(store, tmp_path, settings) as server:
-        for number in range(30):
-            decision = server.decide(f"user {number}")
-            until(
-                lambda id_=decision["id"]: (
-                    server.call("GET", f"/v1/shop/decisions/{id_}/explain").status_code == 200
-                )
-            )
+        decisions = [server.decide(f"user {number}") for number in range(30)]
+        until(lambda: server.get("/v1/shop/status")["decisions"] == 30)
+        for decision in decisions:
             why = server.get(f"/v1/shop/decisions/{decision['id']}/explain")
             assert why["is_reproduced"]
             assert (why["action"], why["mode"]) == (decision["action"], decision["mode"])
