@@ -114,7 +114,7 @@ def serving(
     (folder / "metrics").mkdir(exist_ok=True)
     begin = partial(
         Service,
-        prepared.store,
+        prepared.database,
         prepared.secrets,
         folder / "metrics",
         limits,
@@ -130,7 +130,7 @@ def serving(
             time.sleep(0.01)
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         with httpx.Client(base_url=address, timeout=60.0) as http:
-            yield Running(address, prepared.store, prepared, folder, http)
+            yield Running(address, prepared.database.url, prepared, folder, http)
     finally:
         uvicorn_server.should_exit = True
         thread.join(timeout=20)

@@ -106,9 +106,11 @@ _MOST_ROWS = 256
 class Database:
     """A database in one file: SQLite. PostgreSQL's differs in all but ``connected``."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, url: str) -> None:
+        path = url.removeprefix("sqlite:///")
         if not path:
             raise InputError(f"{option('--store')} names no file; give sqlite:///shop.db.")
+        self.url = url
         self.path = Path(path).absolute()
 
     def connect(self) -> Connection:
@@ -323,7 +325,7 @@ def format_of(connection: Connection, *, is_older_good: bool = False) -> str:
 def opened(url: str) -> Database:
     """Return the database of an address: ``sqlite:///FILE`` or ``postgresql://…``."""
     if url.startswith("sqlite:///"):
-        return Database(url.removeprefix("sqlite:///"))
+        return Database(url)
     if url.startswith(("postgresql://", "postgres://")):
         from unswayed.service.postgresql import PostgresqlDatabase
 

@@ -535,7 +535,7 @@ async def _offline(call: Call, task: str, between: dict[str, Any]) -> AsyncItera
     assert process.stdout is not None
     service = call.service
     request = {
-        "store": service.store_url,
+        "store": service.database.url,
         "campaign": call.campaign,
         "between": between,
         "known": service.server.known,

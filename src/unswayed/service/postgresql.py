@@ -47,13 +47,13 @@ class PostgresqlDatabase(Database):
     """A database on a server."""
 
     def __init__(self, url: str) -> None:  # no file: nothing of SQLite's is taken over
-        self._url = url
+        self.url = url
 
     def connect(self) -> PostgresqlConnection:
         """Open a connection whose commits wait until they are on the server's disk."""
         try:
             connection = psycopg.connect(
-                self._url,
+                self.url,
                 connect_timeout=_CONNECT_SECONDS,
                 autocommit=True,
                 options=f"-c synchronous_commit=on -c statement_timeout={_STATEMENT_MS}",

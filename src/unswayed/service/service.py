@@ -17,7 +17,7 @@ import msgspec
 from unswayed.errors import InputError
 from unswayed.policy import Decider
 from unswayed.service import catalogue, keys, writing
-from unswayed.service.database import Connection, Database, StoreError, opened
+from unswayed.service.database import Connection, Database, StoreError
 from unswayed.service.deciding import DecideRequest, Serving, check_name
 from unswayed.service.errors import Refusal, conflict, store_unavailable
 from unswayed.service.jobs import start
@@ -190,7 +190,7 @@ class Service:
 
     def __init__(
         self,
-        store: str,
+        database: Database,
         secrets: Secrets,
         metrics_folder: Path,
         server: ServerSettings,
@@ -198,10 +198,9 @@ class Service:
         is_public: bool = False,
         configured: frozenset[str] = frozenset(),
     ) -> None:
-        self.store_url = store
-        self.database = opened(store)
-        self.watcher = Watcher(self.database, secrets)
-        self.writer = writing.Writer(self.database)
+        self.database = database
+        self.watcher = Watcher(database, secrets)
+        self.writer = writing.Writer(database)
         self.server = server
         self.metrics = Metrics(metrics_folder)
         self.rates = keys.Rates(server.requests_per_second)
@@ -213,7 +212,7 @@ class Service:
 
     def start(self, task: str, campaign: str, **more: str) -> None:
         """Start background work for a campaign, in a process of its own."""
-        start(task, store=self.store_url, campaign=campaign, known=self.server.known, **more)
+        start(task, store=self.database.url, campaign=campaign, known=self.server.known, **more)
 
     def stop(self) -> None:
         """Write what waits, and end the threads."""

@@ -51,7 +51,6 @@ class Prepared:
     """A store with its campaigns and secrets, ready to be served."""
 
     database: Database
-    store: str
     secrets: Secrets
     names: tuple[str, ...]
     has_keys: bool
@@ -73,7 +72,7 @@ def prepare(
         apply_campaigns(connection, configuration)
         names = tuple(campaign.name for campaign in catalogue.campaigns(connection))
         has_keys = bool(all_keys(connection))
-    return Prepared(database, store, found, names, has_keys)
+    return Prepared(database, found, names, has_keys)
 
 
 def apply_campaigns(connection: Connection, configuration: Configuration) -> None:
@@ -165,7 +164,7 @@ def serve(
             within = with_descriptors(limits)
             begin = partial(
                 Service,
-                prepared.store,
+                prepared.database,
                 prepared.secrets,
                 folder,
                 within,

@@ -314,17 +314,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     def checked(self) -> ServerSettings:
         """Return the settings, or raise an error if they would reject every request."""
-        for name in (
-            "max_request_bytes",
-            "max_batch",
-            "requests_per_second",
-            "max_header_bytes",
-            "request_seconds",
-            "keep_alive_seconds",
-            "max_connections",
-        ):
-            if not getattr(self, name) >= 1:
-                raise InputError(f"{name} is {getattr(self, name)}: it must be at least 1.")
+        for name, value in msgspec.structs.asdict(self).items():
+            if type(value) in (int, float) and not value >= 1:
+                raise InputError(f"{name} is {value}: it must be at least 1.")
         if self.known:
             read_known(self.known)
         return self
