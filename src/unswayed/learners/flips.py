@@ -71,31 +71,7 @@ def flip_bounds(
 
     Guarantee: no share below ``lower`` changes the decision, on the condition that the certificate
     names; a coalition of the share ``upper`` does change it. It takes about the time of sorting the
-    data once.
-    """
-    if method in CERTIFIED:
-        return certify_paper(tallies, design, estimates, alpha=alpha, warmup=warmup)
-    return one_account(tallies)
-
-
-def one_account(tallies: UserTallies) -> FlipBounds:
-    """Trivial bounds, valid for every method: changing a decision takes at least one account."""
-    n_accounts = int((tallies.interactions > 0).sum())
-    lower = np.full(tallies.n_contexts, 1.0 / max(n_accounts, 1))
-    trivial = np.array([Certificate.ONE_ACCOUNT.value] * tallies.n_contexts, dtype="<U16")
-    upper = np.full(tallies.n_contexts, np.nan)
-    return FlipBounds(n_accounts, lower=lower, upper=upper, certificates=trivial, held=lower)
-
-
-def certify_paper(
-    tallies: UserTallies,
-    design: Design,
-    estimates: Estimates,
-    *,
-    alpha: float,
-    warmup: Tallies | None = None,
-) -> FlipBounds:
-    """Bound the accounts that must be replaced or removed before a decision of the paper changes.
+    data once. Methods other than the paper's, which has no such bounds, withstand one account.
 
     Frequent contexts: exact, from order statistics (``trimmed_flips``). Replaced accounts may visit
     what they like, as often as they like, and report any rewards, but their action in a sticky
@@ -110,13 +86,15 @@ def certify_paper(
     Rare contexts: the spectral filter decides anew, from all rows, which rows to weigh down. One
     row can move a round across its threshold, and then the weights of all the others. No bound
     better than one account is known to us; the certificate says so.
-
-    Deviation from the paper: it has no such bounds.
     """
-    bounds = one_account(tallies)
+    n_accounts = int((tallies.interactions > 0).sum())
+    lower = np.full(tallies.n_contexts, 1.0 / max(n_accounts, 1))
+    upper, held = np.full(tallies.n_contexts, np.nan), lower.copy()
+    certificates = np.array([Certificate.ONE_ACCOUNT.value] * tallies.n_contexts, dtype="<U16")
+    bounds = FlipBounds(n_accounts, lower, upper, certificates, held)
     is_known = ~np.isnan(estimates.mean_rewards)
     chosen = np.flatnonzero(estimates.frequent_contexts & is_known.any(axis=1))
-    if not len(chosen):  # as on every log of uniform plays
+    if method not in CERTIFIED or not len(chosen):  # as on every log of uniform plays
         return bounds
     rows, shape = np.arange(len(chosen)), (len(chosen), tallies.n_actions)
     row_of_context = np.full(tallies.n_contexts, NO_RIVAL)
@@ -154,18 +132,16 @@ def certify_paper(
     certain = np.where(is_loud, in_place, unmoved)
     is_attained = (flips.rivals != NO_RIVAL) & (certain >= enough)
 
-    lower, upper, held = bounds.lower.copy(), bounds.upper.copy(), bounds.lower.copy()
-    certificates = bounds.certificates.copy()
-    lower[chosen] = np.maximum(1, np.minimum(fewest, unmoved + 1)) / bounds.n_accounts
-    upper[chosen] = np.where(is_attained, enough / bounds.n_accounts, np.nan)
-    held[chosen] = fewest / bounds.n_accounts
+    lower[chosen] = np.maximum(1, np.minimum(fewest, unmoved + 1)) / n_accounts
+    upper[chosen] = np.where(is_attained, enough / n_accounts, np.nan)
+    held[chosen] = fewest / n_accounts
     is_exact = unmoved >= fewest - 1
     certificates[chosen] = np.where(is_exact, Certificate.EXACT, Certificate.CONTEXT_STEP)
-    return FlipBounds(bounds.n_accounts, lower, upper, certificates, held)
+    return bounds
 
 
 CERTIFIED = ("paper", "paper-literal")
-"""Methods whose decisions are certified; those of others withstand ``one_account``."""
+"""Methods whose decisions are certified."""
 
 
 def _frequent_values(tallies: Tallies, row_of_context: IntArray) -> tuple[FloatArray, IntArray]:

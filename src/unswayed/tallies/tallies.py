@@ -486,26 +486,23 @@ def summed(
     n_columns = len(names)
     if any(len(getattr(part, name)) for part in parts for name in rests):
         names += (*rests, "plays_remainder")[:n_columns]
+    values, n_filled = np.zeros((sum(map(len, cells)), len(names))), 0
+    for part in parts:
+        rows = values[n_filled : n_filled + len(part.cells)]
+        n_filled += len(rows)
+        for place, name in enumerate(names):
+            column = getattr(part, name, _NOTHING)
+            rows[:, place] = column if len(column) else 0.0
     found = grouped_sums(
         np.concatenate(users),
         np.concatenate(cells),
-        np.concatenate([_side_by_side(part, names) for part in parts]),
+        values,
         n_columns=n_columns,
         n_users=n_users,
     )
     columns: dict[str, Any] = dict(zip((*names[:3], "weighted_plays"), found.sums, strict=False))
     columns |= dict(zip(rests, found.remainders, strict=False))
     return Tallies(n_contexts, n_actions, found.indptr, found.cells, **columns)
-
-
-def _side_by_side(part: Tallies, names: Sequence[str]) -> FloatArray:
-    """Return columns of tallies as a matrix; those that are left empty are zero."""
-    values = np.zeros((len(part.cells), len(names)))
-    for place, name in enumerate(names):
-        column = getattr(part, name, _NOTHING)
-        if len(column):
-            values[:, place] = column
-    return values
 
 
 def check_size(n_contexts: int, n_actions: int) -> None:
