@@ -10,13 +10,10 @@ from unswayed.learners.methods import DEFAULT_METHOD, METHODS, method_named, met
 from unswayed.learners.paper import learn_paper
 
 
-def test_the_names_are_those_of_all_methods() -> None:
+def test_all_methods_are_found_by_their_names() -> None:
     assert method_names() == list(METHODS)
     assert set(method_names()) >= {"paper", "bounded"}
     assert DEFAULT_METHOD == "bounded"
-
-
-def test_methods_are_found_by_their_names() -> None:
     assert method_named("paper") is learn_paper
     assert method_named("bounded") is learn_bounded
 

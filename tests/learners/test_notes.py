@@ -38,12 +38,9 @@ def notes(**changes: Any) -> tuple[str, ...]:
     return notes_on_summary(replace(SOUND, **changes))
 
 
-def test_a_sound_log_gets_no_note() -> None:
+def test_users_who_play_much_more_than_others_are_noted() -> None:
     """A ratio of 20 is the largest that is not mentioned."""
     assert notes() == ()
-
-
-def test_users_who_play_much_more_than_others_are_noted() -> None:
     assert notes(interaction_ratio=1234.4) == (
         "the most active user has 1,234 times the interactions of the least active; guarantees "
         "weaken with that ratio, and a cap on interactions per user bounds it.",

@@ -53,10 +53,6 @@ def test_findings_count_what_is_there() -> None:
     assert found.n_rare_contexts == 2
 
 
-def test_uniform_exploration_looks_uniform(rng: np.random.Generator) -> None:
-    assert look(uniform_log(rng)).looks_uniform
-
-
 def test_the_test_of_uniformity_keeps_its_level_with_many_thin_cells(
     streams: Callable[..., np.random.Generator],
 ) -> None:
@@ -100,6 +96,7 @@ def test_a_favoured_action_in_one_context_is_noticed(rng: np.random.Generator) -
     found = look(log)
     # In that context the action has a share of .4 among about 4,000 plays: some 20 sd from .25.
     assert not found.looks_uniform
+    assert look(uniform_log(rng)).looks_uniform
 
 
 def refused(log: Tallies, match: str, *, alpha: float = 0.1) -> None:
@@ -107,12 +104,9 @@ def refused(log: Tallies, match: str, *, alpha: float = 0.1) -> None:
         check_learnable(look(log, alpha), alpha=alpha)
 
 
-def test_more_contexts_than_visits_can_fill_are_refused(rng: np.random.Generator) -> None:
-    refused(uniform_log(rng, context=np.arange(20_000) // 2), "coarser contexts")
-
-
-def test_alpha_too_large_for_the_data_is_refused(rng: np.random.Generator) -> None:
+def test_contexts_or_alpha_too_large_for_the_data_are_refused(rng: np.random.Generator) -> None:
     """At alpha = .45 a cell needs 396 users, and 60 users cannot fill it."""
+    refused(uniform_log(rng, context=np.arange(20_000) // 2), "coarser contexts")
     log = uniform_log(rng, n_users=60)
     check_learnable(look(log), alpha=0.1)
     refused(log, "smaller alpha", alpha=0.45)

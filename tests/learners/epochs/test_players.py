@@ -2,10 +2,11 @@
 
 import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from tests.learners.baselines.scenes import Arrivals, small_setting
 from unswayed.learners.epochs import Schedule, planned_schedule
 from unswayed.learners.interface import Setting
 from unswayed.learners.players import EpochPlayer
@@ -13,43 +14,17 @@ from unswayed.learners.players import EpochPlayer
 Streams = Callable[..., np.random.Generator]
 
 
-class Arrivals(NamedTuple):
-    """What ``play`` takes."""
-
-    users: np.ndarray
-    contexts: np.ndarray
-    outcomes: np.ndarray
-
-    def rows(self, rows: slice) -> "Arrivals":
-        """Return some of them."""
-        return Arrivals(self.users[rows], self.contexts[rows], self.outcomes[rows])
-
-
 def a_setting(rng: np.random.Generator, **changes: Any) -> Setting:
-    settings: dict[str, Any] = {
-        "n_users": 20,
-        "n_contexts": 3,
-        "n_actions": 2,
-        "interactions_per_user": 12,
-        "alpha": 0.1,
-    }
-    return Setting(rng=rng, **(settings | changes))
+    return small_setting(rng, **({"n_actions": 2, "alpha": 0.1} | changes))
 
 
-def arrivals(
-    rng: np.random.Generator,
-    setting: Setting,
-    n: int,
-    *,
-    taste: float = 0.0,
-    deviation: float = 0.2,
-) -> Arrivals:
+def arrivals(rng: np.random.Generator, setting: Setting, n: int, *, taste: float = 0.0) -> Arrivals:
     """Return noisy rewards; the best action of context s is s modulo A, by 0.4."""
     users, contexts = (rng.integers(most, size=n) for most in (setting.n_users, setting.n_contexts))
     shape = (setting.n_users, setting.n_contexts, setting.n_actions)
     best = np.arange(setting.n_contexts)[:, None] % setting.n_actions
     means = 0.3 + 0.4 * (np.arange(setting.n_actions) == best) + taste * rng.standard_normal(shape)
-    noise = deviation * rng.standard_normal((n, setting.n_actions))
+    noise = 0.2 * rng.standard_normal((n, setting.n_actions))
     return Arrivals(users, contexts, means[users, contexts] + noise)
 
 
@@ -60,7 +35,7 @@ def test_where_batches_end_does_not_matter(streams: Streams) -> None:
     together, pieces = EpochPlayer(setting), EpochPlayer(a_setting(streams("play"), n_users=16))
     played = together.play(*given)
     cuts = [0, 1, 50, 16 * 24 - 1, 16 * 24 + 3, 1_500, len(given.users)]
-    parts = [pieces.play(*given.rows(slice(*cut))) for cut in itertools.pairwise(cuts)]
+    parts = [pieces.play(*given.part(*cut)) for cut in itertools.pairwise(cuts)]
     np.testing.assert_array_equal(np.concatenate(parts), played)
     assert pieces.plan == together.plan
     assert together.plan.epoch >= 1
@@ -72,9 +47,9 @@ def test_epochs_are_planned_by_the_settings_size(streams: Streams) -> None:
     player = EpochPlayer(setting)
     assert player.schedule == planned == Schedule(first=24)
     given = arrivals(streams("arrivals"), setting, 16 * 24)
-    player.play(*given.rows(slice(16 * 24 - 1)))
+    player.play(*given.part(0, 16 * 24 - 1))
     assert player.plan.epoch == 0
-    player.play(*given.rows(slice(16 * 24 - 1, 16 * 24)))
+    player.play(*given.part(16 * 24 - 1, 16 * 24))
     assert player.plan.epoch == 1
 
 
@@ -88,7 +63,7 @@ def test_recommended_is_what_was_learned_in_epoch_0_and_what_is_served_later(
     given = arrivals(streams("arrivals"), setting, n)
     given = given._replace(contexts=given.contexts % 4)
     everybody = np.arange(20)
-    player.play(*given.rows(slice(n - 1)))
+    player.play(*given.part(0, n - 1))
     assert player.action_probabilities(everybody).tolist() == [
         [1.0, 0.0],
         [0.0, 1.0],
@@ -96,7 +71,7 @@ def test_recommended_is_what_was_learned_in_epoch_0_and_what_is_served_later(
         [0.0, 1.0],
         [0.5, 0.5],
     ]
-    player.play(*given.rows(slice(n - 1, n)))
+    player.play(*given.part(n - 1, n))
     assert player.plan.epoch == 1
     served = player.action_probabilities(everybody)
     assert served[:4].tolist() == [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
