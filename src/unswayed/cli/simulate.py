@@ -18,7 +18,7 @@ from unswayed.cli.options import (
 )
 from unswayed.errors import InputError
 from unswayed.learners.methods import DEFAULT_METHOD
-from unswayed.reports.tables import Cell, print_json, print_table, progress_bar
+from unswayed.reports.tables import print_json, print_table, progress_bar
 from unswayed.simulation.algorithms import algorithms
 from unswayed.simulation.attacks.registry import Knob
 from unswayed.simulation.attributes import PLAYERS, Kind, lost_shares
@@ -155,7 +155,15 @@ def _print(settings: Settings, summaries: list[Summary], goal: Goal, *, as_json:
         print_table(
             title,
             ["algorithm", "mean regret", "standard error", "median", "95%", "worst"],
-            [_regret_row(summary) for summary in summaries],
+            [
+                [
+                    one.algorithm,
+                    one.mean,
+                    one.stderr,
+                    *(asdict(one.spread) if one.spread else {}).values(),
+                ]
+                for one in summaries
+            ],
             note=(
                 f"What a good user loses against the best actions in {settings.interactions} "
                 f"interactions; {settings.repetitions} repetitions."
@@ -179,19 +187,6 @@ def losses(summary: Summary) -> dict[str, object]:
         "repetitions": list(summary.repetitions),
         **(asdict(summary.spread) if summary.spread else {}),
     }
-
-
-def _regret_row(summary: Summary) -> list[Cell]:
-    assert summary.spread is not None  # the goal was regret
-    spread = summary.spread
-    return [
-        summary.algorithm,
-        summary.mean,
-        summary.stderr,
-        spread.median,
-        spread.quantile_95,
-        spread.worst,
-    ]
 
 
 def _knobs(strength: float | None, texts: list[str]) -> dict[str, Knob]:

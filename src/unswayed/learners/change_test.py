@@ -28,12 +28,6 @@ class Change:
     before: tuple[float, float]
     after: tuple[float, float]
 
-    @property
-    def least(self) -> float:
-        """Smallest change that the intervals allow; negative if the mean fell."""
-        up, down = self.after[0] - self.before[1], self.after[1] - self.before[0]
-        return up if up > 0.0 else down
-
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
         return {
@@ -186,12 +180,7 @@ def most_colluders(
     if shares is None:
         shares = np.full(shape, 1.0 / n_actions)
     expected: FloatArray = top[:, None] * shares
-    most = np.minimum(_most_plays(expected, failure_probability), n_colluders)
-    return np.floor(most).astype(np.int64).ravel()
-
-
-def _most_plays(expected: FloatArray, failure_probability: float) -> FloatArray:
-    """Return an upper bound on sums of plays with these expectations (Freedman's inequality)."""
-    logarithm = math.log(1.0 / failure_probability)
-    root: FloatArray = np.sqrt(logarithm**2 / 9.0 + 2.0 * expected * logarithm)
-    return expected + logarithm / 3.0 + root
+    # Freedman's inequality for sums of plays with these expectations.
+    log = math.log(1.0 / failure_probability)
+    most = expected + log / 3.0 + np.sqrt(log**2 / 9.0 + 2.0 * expected * log)
+    return np.floor(np.minimum(most, n_colluders)).astype(np.int64).ravel()

@@ -223,11 +223,6 @@ class _World:
             )
         )
 
-    def _natural_contexts(self, n_arrivals: int) -> IntArray:
-        """Draw contexts from nu."""
-        uniforms = self._contexts.random(n_arrivals)
-        return np.searchsorted(self._cumulative, uniforms, side="right")
-
     def _honest_rewards(self, users: IntArray, contexts: IntArray) -> FloatArray:
         """Draw the rewards of all arrivals as if all were good.
 
@@ -283,15 +278,14 @@ class _World:
             is_eager=self.is_bad if attack.is_eager else None,
         )
         for number, users in enumerate(rounds):
-            contexts = self._natural_contexts(users.size)
+            uniforms = self._contexts.random(users.size)
+            contexts = np.searchsorted(self._cumulative, uniforms, side="right")
             rewards = self._honest_rewards(users, contexts)
             rows = np.flatnonzero(self.is_bad[users])
             if rows.size:
                 accounts = account_of_user[users[rows]]
                 turn = Turn(round_number=number, accounts=accounts, contexts=contexts[rows])
-                turn = replace(turn, contexts=self._checked_contexts(attack.contexts(turn), turn))
-                contexts[rows] = turn.contexts
-                rewards[rows] = self._checked_rewards(attack.rewards(turn), turn)
+                contexts[rows], rewards[rows] = self._reported(turn)
             actions = learner.play(users, contexts, rewards)
             if Knowledge.HISTORIES in attack.knows:
                 attack.observe(
@@ -305,17 +299,19 @@ class _World:
                 )
             yield users, contexts, actions
 
-    def _checked_contexts(self, contexts: IntArray, turn: Turn) -> IntArray:
+    def _reported(self, turn: Turn) -> tuple[IntArray, FloatArray]:
+        """Return the contexts that colluders come with, and what each action would bring them."""
+        attack, instance = self.attack, self.instance
+        contexts = attack.contexts(turn)
         if contexts.shape != turn.accounts.shape or not (
-            contexts.min() >= 0 and contexts.max() < self.instance.n_contexts
+            contexts.min() >= 0 and contexts.max() < instance.n_contexts
         ):
-            raise InputError(f"attack {self.attack.name} chose contexts that do not exist.")
-        return contexts
-
-    def _checked_rewards(self, rewards: FloatArray, turn: Turn) -> FloatArray:
-        name = self.attack.name
-        if rewards.shape != (turn.accounts.size, self.instance.n_actions):
-            raise InputError(f"attack {name} must return a reward for every arrival and action.")
+            raise InputError(f"attack {attack.name} chose contexts that do not exist.")
+        rewards = attack.rewards(replace(turn, contexts=contexts))
+        if rewards.shape != (turn.accounts.size, instance.n_actions):
+            raise InputError(
+                f"attack {attack.name} must return a reward for every arrival and action."
+            )
         if not np.isfinite(rewards).all():
-            raise InputError(f"attack {name} returned rewards that are not finite numbers.")
-        return rewards
+            raise InputError(f"attack {attack.name} returned rewards that are not finite numbers.")
+        return contexts, rewards

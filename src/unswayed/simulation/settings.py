@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from unswayed.arrays import FloatArray
 from unswayed.errors import InputError, check_adversarial_fraction, option
 from unswayed.names import find
 from unswayed.randomness import generator
@@ -115,21 +114,19 @@ class Settings(WorldOptions):
 
     def instance(self, repetition: int) -> Instance:
         """Return the instance of one repetition, the same for all algorithms and attacks."""
+        probabilities = None  # without contexts random_instance refuses, as without actions
+        if self.contexts >= 1:
+            probabilities = named_probabilities(self.context_probabilities, self.contexts)
         return random_instance(
             n_contexts=self.contexts,
             n_actions=self.actions,
             gap=self.gap,
             rng=generator(self.seed, repetition, "instance"),
-            context_probabilities=self._context_probabilities(),
+            context_probabilities=probabilities,
             law=find(self.rewards, {law.value: law for law in RewardLaw}, kind="rewards"),
             deviation=self.deviation,
             base=self.base,
         )
-
-    def _context_probabilities(self) -> FloatArray | None:
-        if self.contexts < 1:
-            return None  # refused, with the actions, by random_instance
-        return named_probabilities(self.context_probabilities, self.contexts)
 
 
 def parsed_arrivals(text: str) -> Arrivals:
