@@ -56,9 +56,7 @@ class Point:
     """A world at which every algorithm of an experiment is measured."""
 
     x: float  # what is swept, as drawn on the horizontal axis
-    settings: (
-        Settings  # attack, algorithms and repetitions are not read: cells and stages name them
-    )
+    settings: Settings  # its attack, algorithms and repetitions are not read
     series: str = ""  # tells points with the same x apart, such as distributions of contexts
     attacks: tuple[str, ...] = OBLIVIOUS_ATTACKS  # the strongest is reported; one needs no pilot
 
@@ -199,11 +197,10 @@ def world(**changes: Any) -> Settings:
     as Theorem 5.1 asks, where the paper says "L = O(SA log SA)". Rewards are Gaussian with
     deviation 0.5, where the paper says nothing: its adversaries may answer any real number.
     """
-    base: dict[str, Any] = {"contexts": 10, "actions": 10, "interactions": 30, "alpha": 0.2}
-    base |= changes
-    if "users" not in base:
-        base["users"] = users_needed(base["contexts"], base["actions"], base["alpha"])
-    return Settings(attack="honest", algorithms=("oracle",), **base)
+    base = Settings(attack="honest", algorithms=("oracle",), **changes)
+    if "users" in changes:
+        return base
+    return replace(base, users=users_needed(base.contexts, base.actions, base.alpha))
 
 
 def along(
