@@ -217,7 +217,7 @@ class RobustMCB:
 
     ``save`` and ``load`` keep an online learner in one file. When actions are added or removed,
     assignments are drawn anew, and from then on every play is uniform over the actions there are.
-    Plays from before still count; see ``unswayed.tallies.log_tallies``.
+    Plays from before still count; see ``unswayed.tallies.log_data``.
 
     Attributes
     ----------
