@@ -184,7 +184,7 @@ def audit_page(audit: Audit) -> str:
     parts.append(_items(audit, shown("items")))
     if audit.groups:
         cards = "".join(_card(group) for group in audit.groups)
-        meaning = key(("naive", "members, and what was seen"), ("robust", "all others"))
+        meaning = key(("naive", "members"), ("robust", "others, or expected by chance"))
         parts.append(section("Groups", f'<div class="cards">{cards}</div>', meaning))
     parts.append(
         section(
@@ -301,7 +301,13 @@ def _card(group: GroupCard) -> str:
     pictures, line = "", group.timeline
     if not math.isnan(group.seen):
         rows = [("seen", group.seen), ("expected", group.expected)]
-        pictures = bars(rows, title=group.measure, width=CARD_WIDTH, label_width=CARD_LABELS)
+        pictures = bars(
+            rows,
+            title=group.measure,
+            width=CARD_WIDTH,
+            label_width=CARD_LABELS,
+            kinds=("naive", "robust"),
+        )
     if line is not None:
         title = "events over time, as a share of all"
         pictures += drawn_timeline(

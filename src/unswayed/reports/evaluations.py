@@ -26,15 +26,16 @@ def evaluation_tables(found: Evaluation) -> dict[str, Table]:
     """Return the tables of an evaluation by name."""
     return {
         "estimates": Table(
-            ["users", "value", "uplift", "uplift if nobody lies unseen"],
+            ["per visit", "estimate", "from", "to"],
             [
-                [
-                    "honest" if one.robust else "all",
-                    _text(one.value),
-                    _text(one.uplift, sign="+"),
-                    _text(one.sampling, sign="+"),
-                ]
-                for one in found.estimates
+                [name, number(one.estimate, sign=sign), number(one.low), number(one.high)]
+                for name, one, sign in (
+                    ("value, all users", found.naive.value, ""),
+                    ("value, honest users", found.honest.value, ""),
+                    ("uplift, all users", found.naive.uplift, "+"),
+                    ("uplift, honest users", found.honest.uplift, "+"),
+                    ("if nobody lies unseen", found.honest.sampling, "+"),
+                )
             ],
         ),
         "contexts": Table(
@@ -47,7 +48,8 @@ def evaluation_tables(found: Evaluation) -> dict[str, Table]:
                     f"{one.plays:,}",
                     number(one.logged.estimate),
                     number(one.robust.estimate),
-                    _text(one.uplift, sign="+"),
+                    f"{number(one.uplift.estimate, sign='+')} ({number(one.uplift.low)} to "
+                    f"{number(one.uplift.high)})",
                 ]
                 for one in found.contexts
             ],
@@ -59,7 +61,7 @@ def print_evaluation(found: Evaluation) -> None:
     """Print the value of a policy."""
     tables = evaluation_tables(found)
     print_line(found.statement)
-    print_some("Estimates", tables["estimates"].only("users", "value", "uplift"))
+    print_some("Estimates", tables["estimates"])
     print_line(
         "value: mean reward per visit. uplift: over the baseline. Doubly robust, with 95% "
         f"intervals; those of honest users hold {found.condition}."
@@ -149,11 +151,6 @@ def _strip(found: Estimate) -> Strip:
     low, high = (x if math.isfinite(x) else None for x in (found.low, found.high))
     mean = found.estimate if math.isfinite(found.estimate) else 0.0
     return Strip(mean, low, high, None)
-
-
-def _text(found: Estimate, sign: str = "") -> str:
-    low, high = number(found.low), number(found.high)
-    return f"{number(found.estimate, sign=sign)} ({low} to {high})"
 
 
 def _half(found: Estimate) -> float:

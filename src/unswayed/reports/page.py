@@ -43,7 +43,7 @@ gap:8px 28px;align-items:start}.beside>*{min-width:0}
 .tools input{font:inherit;padding:2px 6px;max-width:12em;color:inherit;background:var(--card);
 border:1px solid var(--rule);border-radius:4px}.tools a{color:var(--robust);cursor:pointer}
 .unfold{margin:8px 6px 8px 0}.folded:not(:has(.unfold:checked)) tr.more{display:none}
-.map td{text-align:center;white-space:nowrap}.map .naive{color:var(--naive)}
+.map td,.map th+th{text-align:center;white-space:nowrap}.map .naive{color:var(--naive)}
 .map .robust{color:var(--robust)}th[aria-sort]{text-decoration:underline}
 .cases{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,240px),1fr));gap:0 24px}
 .case{border-top:1px solid var(--rule);min-width:0}.case[open]{grid-column:1/-1}

@@ -63,18 +63,23 @@ def bars(
     title: str,
     width: float = WIDTH,
     label_width: float = LABEL_WIDTH,
+    kinds: Sequence[str] | None = None,
 ) -> str:
-    """Draw a bar for each label and value, from zero to the right, or to the left if negative."""
+    """Draw a bar for each label and value, from zero to the right, or to the left if negative.
+
+    ``kinds`` are classes of the bars; by default the direction has a colour.
+    """
     values = [value for _, value in rows]
     low, high = min([0.0, *values]), max([0.0, *values])
     texts = [number(value, sign="+" * (low < 0.0)) for value in values]
     room = 12.0 + 7.0 * max(map(len, texts), default=0)
     at = _scale(low, high, label_width + room * (low < 0.0), width - room)
     parts, y = [], 0.0
-    for (label, value), text in zip(rows, texts, strict=True):
+    kinds = kinds or ["robust" if value < 0.0 else "naive" for value in values]
+    for (label, value), text, kind in zip(rows, texts, kinds, strict=True):
         start, end = sorted((at(0.0), at(value)))
         parts.append(_row_label(label, y + 12.0, label_width))
-        parts.append(_box(start, y + 4.0, end - start, 11.0, "robust" if value < 0.0 else "naive"))
+        parts.append(_box(start, y + 4.0, end - start, 11.0, kind))
         x, anchor = (end + 4.0, "start") if value >= 0.0 else (start - 4.0, "end")
         parts.append(_words(text, x, y + 14.0, anchor))
         y += ROW
@@ -107,8 +112,11 @@ def timeline(
     for value in ticks(0.0, largest, 4):
         parts.append(_line(left - 4.0, up(value), left, up(value), "axis"))
         parts.append(_words(f"{number(100.0 * value)}%", left - 6.0, up(value) + 4.0, "end"))
-    parts.append(_words(starts[0].partition("T")[0], left, base + 15.0, "start"))
-    parts.append(_words(starts[-1].partition("T")[0], width - 10.0, base + 15.0, "end"))
+    days = [start.partition("T")[0] for start in (starts[0], starts[-1])]
+    if days[0] == days[1]:  # within a day, times of day
+        days = [start[:16].replace("T", " ") for start in (starts[0], starts[-1])]
+    parts.append(_words(days[0], left, base + 15.0, "start"))
+    parts.append(_words(days[1], width - 10.0, base + 15.0, "end"))
     return _picture(parts, base + 20.0, title, width)
 
 
