@@ -1,4 +1,4 @@
-"""Finding things by the names people type."""
+"""Look up names, suggest close matches, and check keywords."""
 
 from __future__ import annotations
 

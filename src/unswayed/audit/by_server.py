@@ -1,9 +1,8 @@
-"""The audit of a log whose actions the server chose: what the learner found, and who agrees.
+"""The audit of a log whose actions the server chose, by the coalitions that the learner found.
 
-Who met whom says nothing there. What is left are the rewards: how much better the model of a
-coalition explains an account's than that of honest users. The null are accounts with the same
-plays whose rewards are drawn from those of accounts that are not flagged and met the same cell as
-often.
+Which items an account met carries no information there. The evidence is the log-likelihood gain of
+an account's rewards under the model of a coalition over that of honest users. Its null distribution
+comes from accounts with the same plays and rewards permuted among accounts that are not flagged.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ FALSE_DISCOVERIES = 0.01
 QUIET = "quiet coalition"
 
 NEARLY_NONE = 0.005
-"""Ours: smaller shares of accounts are called very few."""
+"""Ours: share of accounts below which a statement says "very few"."""
 
 LARGEST_SHARE = 0.5
 """Upper end of every interval of the share: a colluding majority cannot be detected."""
@@ -152,7 +151,7 @@ def audit_server(
 ) -> Audit:
     """Audit a log by what the learner takes out, and by agreement in rewards."""
     events, tallies = log.events, log.tallies
-    # What an honest account did after its review can still flag it.
+    # An account with events after its review as honest can still be flagged.
     is_honest = np.bincount(events.users[~is_cleared], minlength=events.n_users) == 0
     learned = learn_policy(
         tallies,
@@ -203,9 +202,9 @@ def audit_server(
 def _share(learned: Learned, lies: list[_Lie], n_users: int) -> Interval:
     """Return the share of accounts that collude, with an interval.
 
-    Of those found, the lower end counts the clear ones, and the upper end the suspected ones, too,
-    and as many again in proportion who never met what the others lie about. Where none are clear
-    there is no upper end but the stated share: a coalition that hides cannot be counted.
+    The lower end counts accounts with a weight below .1. The upper end adds suspected accounts, and
+    members who never met what the others lie about, in proportion. If no coalition was found, the
+    upper end is the stated share, if any: hidden accounts cannot be counted.
     """
     weights = learned.estimates.user_weights
     clear = [lie for lie in lies if lie.is_flagged]
@@ -333,7 +332,7 @@ def _statement(
         return f"No coalition was found{certain}.{doubt} {_hidden(learned)}".rstrip()
     what = moved_items(items) or "rate alike, against the rest"
     cost = sum(change.cost * change.share for change in changed)
-    loss = " It changes no decision of plain means."
+    loss = " Plain means would choose the same actions."
     if changed:
         decisions = counted(len(changed), "decision")
         loss = (
@@ -356,10 +355,10 @@ def _hidden(learned: Learned) -> str:
         return ""
     if share < NEARLY_NONE:
         return (
-            "The best action and the next one are so close in most contexts that lies of very few "
-            "accounts could exchange them unseen."
+            "In most contexts the two best actions are so close that very few colluding accounts "
+            "could swap them without being detected."
         )
     return (
-        f"No method can exclude that {share:.1%} of the accounts or more collude and exchange the "
-        "best action and the next one."
+        f"No method can exclude that {share:.1%} of the accounts or more collude and swap the two "
+        "best actions."
     )

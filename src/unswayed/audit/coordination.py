@@ -11,10 +11,10 @@ ratings, τ² what honest accounts differ by; both are robust, so that a minorit
 itself. Accounts with few ratings deviate little by construction.
 
 *Targets* are ratings of an item whose givers deviate from everybody else in the same way. Whoever
-is paid for one item hides it among others: random ones, rated at random or at their means. No two
-of such accounts share much, and each alone looks like an odd honest one. But all of them gave the
-target the same rating, and the habits that they share show in the mean over its givers: fifty
-accounts that deviate by one and a half deviations each deviate by ten together.
+is paid for one item hides it among others: random ones, rated at random or at their means. Two such
+accounts share few ratings, and each of them could be honest. But all of them gave the target the
+same rating, and shared habits show in the mean over its givers: the mean of fifty accounts that
+deviate by 1.5 standard deviations each deviates by ten of its own.
 
 1. *Givers.* For each rating (item, class) the mean of its givers' habits, each without this rating.
 2. *Null.* Givers of one class, of items as popular, are alike for honest reasons, so the usual mean

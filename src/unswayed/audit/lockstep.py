@@ -93,7 +93,7 @@ MOST_PAIRS = 2_000_000
 """Ours: maximum number of strong pairs kept for grouping."""
 
 OWN_SAY = 0.5
-"""Ours: what an account's own deviation adds to those of what comes from others."""
+"""Ours: weight of an account's own deviation in its score."""
 
 
 @dataclass(frozen=True, eq=False)

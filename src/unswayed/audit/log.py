@@ -371,7 +371,7 @@ def flagged_by_mistake(rate: float, n_honest: int) -> str:
 
 
 def mark_reviewed(reasons: list[str], is_fake: BoolArray, cleared: IntArray) -> None:
-    """Put what reviews said of accounts in front of their reasons."""
+    """Prefix the reasons of reviewed accounts with the result of the review."""
     for code in np.flatnonzero(is_fake).tolist():
         reasons[code] = "; ".join(filter(None, ["a review says fake", reasons[code]]))
     for code in np.unique(cleared).tolist():

@@ -1,8 +1,7 @@
-"""A coalition of your own in your own log: how far it moves a mean, and whether it is found.
+"""Inject a coalition into a log: how far it moves a mean, and whether the audit finds it.
 
-Injected accounts are copies of real ones, chosen at random: they meet what real accounts meet, as
-often, and give the rewards that these gave, except where they lie. So the coalition hides as well
-as one can that knows the log.
+Injected accounts are copies of randomly chosen accounts, which differ from these only where they
+lie. So the coalition hides as well as one can that knows the log.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4)
 LARGEST_SHARE = 0.45
 
 OUTLIERS = 0.01
-"""Ours: share of the distinct rewards at either end beyond what is called the best and worst."""
+"""Ours: share of distinct rewards at either end that are outliers, not the best or worst one."""
 
 MOST_ACCOUNTS = 20_000
 """Ours: maximum number of accounts into which a coalition is injected; larger logs are sampled."""

@@ -76,8 +76,8 @@ def regime_of_log(tallies: UserTallies, summary: LogSummary, wanted: RegimeName)
 def _is_even(users: IntArray) -> bool:
     """Return whether actions were explored evenly over enough users.
 
-    The p-value of even play needs many users for each action, and is 1 where there are fewer; so
-    the variance of the number of users, which no user can move much, must not exceed its mean.
+    The p-value of even play is 1 where too few users met each action to test it. So the variance of
+    the number of users per action must not exceed its mean by more than chance either.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""What an audit says: frozen results, the JSON that programs read, and limits that raise alarms.
+"""Results of an audit, their JSON, and limits that raise alarms.
 
-An alarm that anybody can ring is a weapon. So shares count by their lower end, and shifts only once
-a coalition of some size is found: what a handful of accounts does raises no alarm.
+A handful of accounts must not be able to trigger an alarm. So the lower end of the share is
+compared with its limit, and shifts count only if a coalition of some size was found.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from unswayed.policy.documents import json_number
 from unswayed.visible import shortened
 
 MOST_LISTED = 200
-"""Ours: accounts and rows that JSON and report list; ``--users`` and Parquet have all."""
+"""Ours: maximum number of accounts in JSON and report; ``--users`` writes all."""
 
 Part = Literal["accounts", "cases", "items", "decisions", "groups"]
 """Parts of an audit that are tables."""
@@ -35,7 +35,7 @@ MOST_LETTERS = 60
 """Ours: maximum length of a name in a sentence."""
 
 LEAST_ACCOUNTS, LEAST_SHARE = 20, 0.005
-"""Ours: fewer accounts than these, and a smaller share of all, never raise an alarm."""
+"""Ours: minimum number and share of accounts that can raise an alarm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def stable_id(kind: str, label: Label) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NewFlag:
-    """An account that is flagged now and was not before, and its group; known if it was there."""
+    """A newly flagged account, and whether its group existed before."""
 
     user: Label
     group: str
@@ -276,7 +276,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InjectedShare:
-    """What an audit says of a log into which a coalition of one share was injected."""
+    """Audit of a log with an injected coalition of one share."""
 
     share: float
     accounts: int
@@ -290,7 +290,7 @@ class InjectedShare:
 
 @dataclass(frozen=True, slots=True)
 class RedTeam:
-    """Coalitions of one kind that were injected into a log, by their share; the first has none."""
+    """Audits of a log with injected coalitions of one kind, by share; the first has none."""
 
     kind: str
     target: str
@@ -299,7 +299,7 @@ class RedTeam:
 
     @property
     def found_from(self) -> float | None:
-        """Share from which on every coalition is found; None if the log is attacked without."""
+        """Share from which every coalition is found; None if the log itself is attacked."""
         found = None
         for row in reversed(self.sizes):
             if not row.attacked:
@@ -314,9 +314,9 @@ class RedTeam:
         found = [f"{100.0 * row.share:g}%" for row in others if row.attacked]
         if first.attacked:
             return (
-                "The audit calls this log attacked without injected accounts, too; of these "
-                f"{min(flagged):.0%} to {max(flagged):.0%} are flagged, of the others "
-                f"{first.false_positives:.0%}."
+                "The audit calls this log attacked even without injected accounts. It flags "
+                f"{min(flagged):.0%} to {max(flagged):.0%} of the injected accounts and "
+                f"{first.false_positives:.0%} of the others."
             )
         if self.found_from is not None:
             start = f"{100.0 * self.found_from:g}%"
@@ -332,7 +332,7 @@ class RedTeam:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRates:
-    """Share of honest accounts that are flagged, as measured on logs with known colluders."""
+    """False positive rate, measured on logs with known colluders."""
 
     threshold: str
     realised: float
@@ -469,7 +469,7 @@ markets it is .0002, and in real ratings believed clean nobody is flagged."""
 
 
 class Alarm(NamedTuple):
-    """Whether a limit was exceeded, why, and the fewest accounts that could cause it."""
+    """Whether a limit was exceeded, why, and how many accounts it takes to cause that."""
 
     raised: bool
     reasons: tuple[str, ...]

@@ -86,7 +86,7 @@ def expanded(command: Command) -> Command:
     An option is described by a line ``name: help`` or ``name (METAVAR): help`` of the docstring,
     with indented lines to continue it, or as numpydoc does. Each field of a dataclass parameter
     is an option where the parameter stands, with the dataclass's ``panel`` in the help if it has
-    one; the command gets the dataclass. An option of an earlier group is left out of later ones.
+    one; the command gets the dataclass. An option that an earlier group has is not repeated.
     """
     signature = inspect.signature(command, eval_str=True)
     parameters: dict[str, inspect.Parameter] = {}

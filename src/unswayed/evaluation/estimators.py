@@ -26,7 +26,7 @@ CONFIDENCE = 0.95
 
 
 class Terms(NamedTuple):
-    """What an estimate reads of a log and a policy; one value per event each.
+    """Per-event inputs of an estimate.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Totals(NamedTuple):
 
     @classmethod
     def of(cls, users: npt.NDArray[np.integer], values: FloatArray, n_users: int) -> Totals:
-        """Return sums of a value of the events, and the number of events."""
+        """Sum a value of the events by user, and count the events of each user."""
         counts = np.bincount(users, minlength=n_users).astype(np.float64)
         return cls(np.asarray(np.bincount(users, values, n_users), np.float64), counts)
 

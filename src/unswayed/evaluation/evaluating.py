@@ -1,4 +1,4 @@
-"""The whole way from a log and a policy to its value for honest users.
+"""Estimate the value of a policy for honest users from a log.
 
 A policy that was chosen for its rewards in a log looks better there than it is (the winner's
 curse). If it came from the log that it is evaluated on, or if that cannot be told, it is
@@ -56,20 +56,20 @@ STEPS = ("reading", "looking for a coalition", "fitting", "evaluating")
 
 
 FEW = 0.05
-"""Ours: a single event with more of the importance weight is worth a warning, and so is a smaller
-effective sample if the uplift could be chance."""
+"""Ours: warn if a single event has more than this share of the importance weight, or if the
+effective sample is a smaller share of the events and chance could explain the uplift."""
 
 MOST_CONTEXTS = 20
 """Ours: contexts that are broken down, the most frequent first."""
 
 LARGEST_SHARE = 0.49
-"""From one half on nothing can be said."""
+"""Largest share that is tried: a colluding majority makes every result possible."""
 
 PROBABILITY = "probability"
 """Column of a table of a stochastic policy, beside those of the context and the action."""
 
 OTHER_LOG = "it was learned from another log"
-"""Why a policy is evaluated as it is, if nothing speaks against that."""
+"""Reason why a policy is evaluated as it is."""
 
 KEPT_LEAVES = (
     "the policy was learned again with the leaves it has, which may have been learned from these "
@@ -120,7 +120,7 @@ def evaluate_policy(
     baseline
         What it is compared with, in the same forms; None for what was logged.
     baseline_name
-        How the baseline is called in the result.
+        Name of the baseline in the result.
     alpha
         The largest share of accounts that may collude. With "auto" a fifth, or more if more look
         like colluders.
@@ -322,7 +322,8 @@ class Comparison(NamedTuple):
     ) -> Estimate:
         """Return an estimate whose interval allows for accounts that lie unseen.
 
-        It is a part that rewards do not enter, beside the model, and a mean residual.
+        An estimate is the mean of the model's predictions plus a mean weighted residual. Lies are
+        bounded in the second part; the first has sampling error only.
         """
         factors, expected = policy.ratios, policy.expected
         if against is not None:

@@ -44,7 +44,7 @@ THRESHOLDS = np.linspace(-3.0, 2.5, 45)
 """Thresholds t that are considered."""
 
 MIDDLE = np.linspace(0.25, 0.75, 11)
-"""Quantiles by which spreads are compared; far ones would be those of few accounts."""
+"""Quantiles that are compared to estimate a scale; a few accounts could move outer ones."""
 
 Z = float(special.ndtri((1.0 + CONFIDENCE) / 2.0))
 
