@@ -10,10 +10,11 @@ from __future__ import annotations
 import argparse
 import time
 
-from unswayed.reports.tables import Cell, print_json, print_table
+from unswayed.reports.tables import print_json, print_table
 from unswayed.simulation.algorithms import algorithms
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import simulate
+from unswayed.visible import Cell
 
 N_USERS, N_INTERACTIONS = 500, 500
 REFERENCE = "naive-mean"

@@ -7,6 +7,8 @@ import re
 import unicodedata
 from decimal import Decimal
 
+Cell = str | int | float | None
+
 #: Ours: characters of a cell in a table, and of a sentence that names labels.
 LABEL_LENGTH = 200
 SENTENCE_LENGTH = 2_000
@@ -81,13 +83,24 @@ def percent(share: float) -> str:
     return f"{number(100 * share)}%"
 
 
-def is_number(cell: str | float | None) -> bool:
+def is_number(cell: Cell) -> bool:
     """Whether a cell is a number, bare or with a unit, or nothing.
 
     >>> is_number("1,234.5%"), is_number(None), is_number("0.1 to 0.2")
     (True, True, False)
     """
     return not isinstance(cell, str) or _NUMBER.fullmatch(cell) is not None
+
+
+def shown(cell: Cell) -> str:
+    """Return a cell of a table as text: numbers with four digits, whole ones in full.
+
+    >>> shown(0.123456), shown(12345), shown(None)
+    ('0.1235', '12,345', '-')
+    """
+    if cell is None or isinstance(cell, str):
+        return cell or "-"
+    return f"{cell:,}" if isinstance(cell, int) else number(cell, 4)
 
 
 def number(value: float, digits: int = 3, *, sign: str = "") -> str:

@@ -13,7 +13,8 @@ from unswayed.events import parsed_label
 from unswayed.names import closest
 from unswayed.policy import NO_BOUND, Policy
 from unswayed.policy.documents import json_number
-from unswayed.reports.tables import Cell, print_json, print_line, print_table, rate
+from unswayed.reports.tables import print_json, print_line, print_table, rate
+from unswayed.visible import Cell
 
 NOT_USEFUL = "none useful"
 """What is shown where the interval is the whole range of rewards."""

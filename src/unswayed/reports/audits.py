@@ -13,8 +13,8 @@ from unswayed.reports.page import beside, key, page, paragraph, section, tiles
 from unswayed.reports.page import table as html_table
 from unswayed.reports.svg import bars, text_of
 from unswayed.reports.svg import timeline as drawn_timeline
-from unswayed.reports.tables import Cell, Table, print_line, print_some
-from unswayed.visible import number
+from unswayed.reports.tables import Table, print_line, print_some
+from unswayed.visible import Cell, number
 
 DRAWN = 12
 """Maximum number of bars."""

@@ -13,117 +13,15 @@ from pathlib import Path
 
 from unswayed.reports.svg import text_of
 from unswayed.storage import whole_file
-from unswayed.visible import is_number, number
-
-Value = str | float | int | None
+from unswayed.visible import Cell, is_number
+from unswayed.visible import shown as shown_cell
 
 SHORT = 24
 """Length in characters up to which a cell never wraps; longer ones get a minimum width."""
 
-STYLE = """
-:root{color-scheme:light dark;--back:#fff;--card:#f6f7f9;--ink:#1b1f24;--soft:#57606a;
---rule:#d8dee4;--naive:#d55e00;--robust:#0072b2;--null:#555;--good:#00704f;--doubt:#b58900}
-@media (prefers-color-scheme:dark){:root{--back:#0f1318;--card:#1a2027;--ink:#e6edf3;--soft:#9aa5b1;
---rule:#323b45;--naive:#ff9449;--robust:#58b3e8;--null:#b5bec8;--good:#3fcf9c;--doubt:#e3b341}}
-*{box-sizing:border-box}
-body{margin:0;overflow-wrap:break-word;background:var(--back);color:var(--ink);
-font:16px/1.5 system-ui,sans-serif}
-main{max-width:1120px;margin:0 auto;padding:24px 20px 64px}
-h1{font-size:1.35rem;margin:0 0 4px}h2{font-size:1.15rem;margin:40px 0 8px}
-h3{font-size:1rem;margin:18px 0 0}.card h3{margin:0}
-p{margin:6px 0}.soft{color:var(--soft)}.small{font-size:.87rem}
-.answer{background:var(--card);border-left:6px solid var(--good);padding:14px 18px;margin:18px 0;
-font-size:1.12rem;border-radius:4px}.answer.attacked{border-color:var(--naive)}
-.answer.suspected{border-color:var(--doubt)}
-nav{display:flex;flex-wrap:wrap;gap:4px 16px;margin:18px 0 0;font-size:.9rem}
-nav a,.case a{color:var(--robust)}section{scroll-margin-top:8px}
-.beside{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,430px),1fr));
-gap:8px 28px;align-items:start}.beside>*{min-width:0}
-.tools{display:flex;gap:12px;align-items:center;margin:6px 0;font-size:.85rem}
-.tools input{font:inherit;padding:2px 6px;max-width:12em;color:inherit;background:var(--card);
-border:1px solid var(--rule);border-radius:4px}.tools a{color:var(--robust);cursor:pointer}
-.unfold{margin:8px 6px 8px 0}.folded:not(:has(.unfold:checked)) tr.more{display:none}
-.map td,.map th+th{text-align:center;white-space:nowrap}.map .naive{color:var(--naive)}
-.map .robust{color:var(--robust)}th[aria-sort]{text-decoration:underline}
-.cases{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,240px),1fr));gap:0 24px}
-.case{border-top:1px solid var(--rule);min-width:0}.case[open]{grid-column:1/-1}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px}
-.tile,.card{background:var(--card);border-radius:6px;padding:12px 14px;overflow-wrap:anywhere}
-.tile b{display:block;font-size:1.35rem}.tile span{color:var(--soft);font-size:.85rem}
-.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,320px),1fr));gap:14px}
-.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.9rem}
-th,td{text-align:left;padding:5px 10px 5px 0;border-bottom:1px solid var(--rule);vertical-align:top;
-overflow-wrap:break-word}th{color:var(--soft);font-weight:600}td.short{white-space:nowrap}
-td.number,th.number{text-align:right;font-variant-numeric:tabular-nums}td.long{min-width:15em}
-td.number{white-space:nowrap}
-svg{display:block;width:100%;max-width:640px;height:auto;margin:8px 0}.card svg{max-width:380px}
-.naive{fill:var(--naive)}.robust{fill:var(--robust)}.axis{stroke:var(--soft);stroke-width:1}
-.area{opacity:.55}
-.label{fill:var(--ink);font:12px system-ui,sans-serif}
-.key{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 .9em;border-radius:2px}
-.logged{fill:var(--null)}.key.logged{background:var(--null)}
-.key.naive{background:var(--naive)}.key.robust{background:var(--robust)}
-details summary{cursor:pointer;padding:6px 0;color:var(--robust)}
-:focus-visible{outline:2px solid var(--robust);outline-offset:2px}
-@media (max-width:600px){main{padding:16px 12px 48px}.answer{font-size:1.02rem}}
-@media print{details>*,tr.more{display:revert!important}.tools,.unfold{display:none}}
-"""
-
-SCRIPT = r"""
-for (const table of document.querySelectorAll("table[data-name]")) {
-  const body = table.tBodies[0], rows = [...body.rows], shown = Number(table.dataset.shown)
-  const text = (row, at) => row.cells[at].textContent
-  const number = (row, at) => parseFloat(text(row, at).replace(/[,%]/g, ""))
-  const tools = document.createElement("div"), find = document.createElement("input")
-  const save = document.createElement("a")
-  const lay = () => {
-    const word = find.value.toLowerCase()
-    let place = 0
-    for (const row of rows) {
-      row.hidden = !row.textContent.toLowerCase().includes(word)
-      row.classList.toggle("more", !word && !row.hidden && place++ >= shown)
-      body.append(row)
-    }
-  }
-  ;[...table.tHead.rows[0].cells].forEach((head, at) => {
-    head.tabIndex = 0
-    head.onclick = () => {
-      const up = head.getAttribute("aria-sort") === "descending" ? 1 : -1
-      const numeric = head.classList.contains("number")
-      for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort")
-      head.setAttribute("aria-sort", up > 0 ? "ascending" : "descending")
-      rows.sort((a, b) => up * (numeric ? (number(a, at) || 0) - (number(b, at) || 0)
-        : text(a, at).localeCompare(text(b, at))))
-      lay()
-    }
-    head.onkeydown = (event) => { if (event.key === "Enter") head.click() }
-  })
-  find.placeholder = "filter"
-  find.setAttribute("aria-label", "filter " + table.dataset.name)
-  find.oninput = lay
-  save.textContent = "download CSV"
-  save.tabIndex = 0
-  save.onclick = () => {
-    const quoted = (cell) => {
-      const safe = cell.textContent.replace(/^([=+@\t\r])/, "'$1")
-      return '"' + safe.replace(/"/g, '""') + '"'
-    }
-    const lines = [...table.rows].map((row) => [...row.cells].map(quoted).join(","))
-    const link = document.createElement("a")
-    link.href = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], {type: "text/csv"}))
-    link.download = table.dataset.name + ".csv"
-    link.click()
-    URL.revokeObjectURL(link.href)
-  }
-  save.onkeydown = (event) => { if (event.key === "Enter") save.click() }
-  tools.className = "tools"
-  if (rows.length > 5) tools.append(find)
-  tools.append(save)
-  table.parentElement.before(tools)
-}
-"""
-"""Sorts a table by a column, filters its rows, and downloads it. Cells that a spreadsheet would run
-as a formula are quoted."""
+STYLE, SCRIPT = (
+    (Path(__file__).parent / "assets" / name).read_text("utf-8") for name in ("page.css", "page.js")
+)
 
 
 def page(title: str, body: Sequence[str]) -> str:
@@ -205,7 +103,7 @@ def key(*pairs: tuple[str, str]) -> str:
 
 def table(
     columns: Sequence[str],
-    rows: Sequence[Sequence[Value]],
+    rows: Sequence[Sequence[Cell]],
     *,
     shown: int = 10,
     name: str | None = None,
@@ -246,16 +144,8 @@ def _number_class(is_number: bool) -> str:
     return ' class="number"' if is_number else ""
 
 
-def _cell(value: Value, is_numeric: bool) -> str:
-    match value:
-        case None:
-            text = "-"
-        case float():
-            text = number(value, 4)
-        case int():
-            text = f"{value:,}"
-        case _:
-            text = value
+def _cell(value: Cell, is_numeric: bool) -> str:
+    text = shown_cell(value)
     length = "" if is_numeric else "short" if len(text) <= SHORT else "long"
     kind = f' class="{length}"' if length else _number_class(is_numeric)
     return f"<td{kind}>{text_of(text, most=400)}</td>"

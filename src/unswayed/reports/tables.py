@@ -23,9 +23,15 @@ from rich.progress import (
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from unswayed.visible import LABEL_LENGTH, SENTENCE_LENGTH, is_number, number, percent, visible
-
-Cell = str | int | float | None
+from unswayed.visible import (
+    LABEL_LENGTH,
+    SENTENCE_LENGTH,
+    Cell,
+    is_number,
+    percent,
+    shown,
+    visible,
+)
 
 SHOWN = 10
 """Rows of a longer table that a terminal shows."""
@@ -58,7 +64,7 @@ def print_table(
     is still too wide, each row is printed as a list of its cells.
     """
     console = _console()
-    texts = [[visible(_shown(cell), most=LABEL_LENGTH) for cell in row] for row in rows]
+    texts = [[visible(shown(cell), most=LABEL_LENGTH) for cell in row] for row in rows]
     are_numbers = [all(is_number(row[place]) for row in rows) for place in range(len(columns))]
     by_column = [[column, *cells] for column, *cells in zip(columns, *texts, strict=True)]
     least = [
@@ -196,15 +202,3 @@ def _text(text: str, *, most: int = LABEL_LENGTH, keep: str = "") -> Text:
 def _console() -> Console:
     # Labels are shown as they are: "[red]" and ":tea:" are names and not markup.
     return Console(file=sys.stdout, markup=False, emoji=False, highlight=False)
-
-
-def _shown(cell: Cell) -> str:
-    match cell:
-        case None:
-            return "-"
-        case float():
-            return number(cell, 4)
-        case int():
-            return f"{cell:,}"
-        case _:
-            return cell
