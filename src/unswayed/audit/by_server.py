@@ -289,7 +289,7 @@ def _cards(log: AuditedLog, lies: list[_Lie], accounts: Accounts) -> list[GroupC
             mean = float((plays * lie.means[members]).sum() / max(float(plays.sum()), 1.0))
             if lie.items:
                 what = f"reward {lie.items} with {mean:.3g} on average, others with {usual:.3g}."
-            what += "" if lie.is_flagged else " This may be chance: they still count."
+            what += "" if lie.is_flagged else " They are only suspected and still count."
         # The items on which members and others differ most.
         theirs, their_means = cell_means(log.tallies, members.astype(np.float64))
         other_means = cell_means(log.tallies, (~members).astype(np.float64))[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -60,10 +61,10 @@ def changes_of(before: Audit, now: Audit, since: str) -> Changes:
     was_flagged = was_seen & former.is_flagged[np.where(was_seen, codes, 0)]
     is_both = accounts.is_flagged & was_flagged
     # Members that each group shares with each former one.
-    shared: dict[tuple[str, str], int] = {}
-    for code in np.flatnonzero(is_both).tolist():
-        pair = accounts.groups[code], former.groups[int(codes[code])]
-        shared[pair] = shared.get(pair, 0) + 1
+    shared = Counter(
+        (accounts.groups[code], former.groups[int(codes[code])])
+        for code in np.flatnonzero(is_both).tolist()
+    )
     known = {
         name
         for (name, old), n in shared.items()

@@ -96,13 +96,10 @@ class AuditedLog:
             np.minimum.at(first, events.users[known], times[known])
             np.maximum.at(last, events.users[known], times[known])
             first[np.isinf(first)] = last[np.isinf(last)] = np.nan
-        codes = [code for code, name in enumerate(groups) if name]
-        codes.sort(key=lambda code: str(events.user_labels[code]))
-        if first is not None:
-            begins = np.nan_to_num(first, nan=np.inf)
-            codes.sort(key=lambda code: float(begins[code]))
+        begins = np.zeros(events.n_users) if first is None else np.nan_to_num(first, nan=np.inf)
+        members = [code for code, name in enumerate(groups) if name]
         ids: dict[str, str] = {}
-        for code in codes:
+        for code in sorted(members, key=lambda code: (begins[code], str(events.user_labels[code]))):
             ids.setdefault(groups[code], stable_id("group", events.user_labels[code]))
         return Accounts(
             labels=events.user_labels,
@@ -286,18 +283,18 @@ class AuditedLog:
         visit loses the difference of the means of both actions; nothing is known of it where the
         plain choice has none.
         """
-        changes = []
-        for s in np.flatnonzero((naive != robust) & np.isfinite(means).any(axis=1)).tolist():
-            cost = float(means[s, robust[s]] - means[s, naive[s]])
-            changes.append(
-                ChangedDecision(
-                    context=self.events.context_labels[s],
-                    naive=self.events.action_labels[int(naive[s])],
-                    robust=self.events.action_labels[int(robust[s])],
-                    cost=max(cost, 0.0) if np.isfinite(cost) else 0.0,
-                    share=float(shares[s]),
-                )
+        rows = np.arange(len(means))
+        costs = np.maximum(np.nan_to_num(means[rows, robust] - means[rows, naive]), 0.0)
+        changes = [
+            ChangedDecision(
+                context=self.events.context_labels[s],
+                naive=self.events.action_labels[int(naive[s])],
+                robust=self.events.action_labels[int(robust[s])],
+                cost=float(costs[s]),
+                share=float(shares[s]),
             )
+            for s in np.flatnonzero((naive != robust) & np.isfinite(means).any(axis=1)).tolist()
+        ]
         return tuple(sorted(changes, key=lambda change: -change.cost * change.share))
 
 

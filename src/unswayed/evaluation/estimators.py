@@ -26,23 +26,13 @@ CONFIDENCE = 0.95
 
 
 class Terms(NamedTuple):
-    """Per-event inputs of an estimate.
+    """Inputs of an estimate, one value per event each."""
 
-    Attributes
-    ----------
-    users, rewards
-        Codes below ``n_users``, and what was logged.
-    ratios
-        Importance weights.
-    expected, fitted
-        Mean reward by a model in the event's context: of the policy, and of the logged action.
-    """
-
-    users: npt.NDArray[np.integer]
+    users: npt.NDArray[np.integer]  # codes below n_users
     rewards: FloatArray
-    ratios: FloatArray
-    expected: FloatArray
-    fitted: FloatArray
+    ratios: FloatArray  # importance weights
+    expected: FloatArray  # mean reward of the policy in the event's context, by a model
+    fitted: FloatArray  # the same of the logged action
     n_users: int
 
     def rows(self, selected: npt.NDArray[np.bool_ | np.integer]) -> Terms:

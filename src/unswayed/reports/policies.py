@@ -69,20 +69,12 @@ def compare_policies(first: Policy, second: Policy) -> Comparison:
     probabilities = dict(
         zip(second.context_labels, second.context_probabilities.tolist(), strict=True)
     )
-    changes = []
-    for context in common:
-        before, after = first.decide(context), second.decide(context)
-        if before.action != after.action:
-            changes.append(
-                Change(
-                    context,
-                    before.action,
-                    after.action,
-                    before.mean,
-                    after.mean,
-                    probabilities[context],
-                )
-            )
+    decided = [(first.decide(context), second.decide(context)) for context in common]
+    changes = [
+        Change(s, before.action, after.action, before.mean, after.mean, probabilities[s])
+        for s, (before, after) in zip(common, decided, strict=True)
+        if before.action != after.action
+    ]
     total = sum(probabilities[context] for context in common)
     changed = sum(change.probability for change in changes)
     return Comparison(
