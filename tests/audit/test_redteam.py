@@ -88,4 +88,4 @@ def test_a_log_that_is_attacked_already_is_said_to_be(rng: np.random.Generator) 
     assert found.verdict == "attacked"
     assert found.red_team is not None
     assert found.red_team.found_from is None
-    assert "attacked without injected accounts, too" in found.red_team.statement()
+    assert "attacked even without injected accounts" in found.red_team.statement()
