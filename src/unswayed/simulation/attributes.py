@@ -302,15 +302,7 @@ def _plain(world: World) -> tuple[Rows, Partition, dict[str, AttributeColumn], l
     weights = np.ones(len(events))
     if events.propensities is not None:
         weights = 1.0 / events.propensities / (1.0 / events.propensities).mean()
-    rows = Rows(
-        encoded(found, attributes),
-        events.users.astype(np.int32),
-        events.actions.astype(np.int32),
-        events.rewards,
-        weights,
-        events.n_users,
-        events.n_actions,
-    )
+    rows = Rows.of(events, encoded(found, attributes), weights)
     return rows, Partition(found), attributes, events.action_labels.texts
 
 

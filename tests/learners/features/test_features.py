@@ -30,15 +30,7 @@ def naive_actions(log: pa.Table, asked: pa.Table) -> np.ndarray:
     reading = read_events(log, columns=Columns(features=tuple(FEATURES)))
     events, columns = reading.events, reading.attributes
     features = fitted_features(columns, events, np.ones(events.n_users))
-    rows = Rows(
-        encoded(features, columns),
-        events.users.astype(np.int32),
-        events.actions.astype(np.int32),
-        events.rewards,
-        np.ones(len(events)),
-        events.n_users,
-        events.n_actions,
-    )
+    rows = Rows.of(events, encoded(features, columns), np.ones(len(events)))
     grower = Grower(rows, features, np.ones(events.n_users), 1.0)
     tree = Partition(features, grower.grow(Growth(32, 60, 60), np.ones(len(events), np.bool_)))
     cells = tree.leaves(columns) * events.n_actions + events.actions

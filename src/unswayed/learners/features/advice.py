@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.events.attributes import AttributeColumn
 from unswayed.learners.features.encoding import Rows
@@ -136,16 +136,9 @@ def cross_fitted_advice(
     for fold, part in enumerate(moments):
         chosen = of_rows == fold
         # The other folds may lack a rare value, which the model of all users knows.
-        advised[chosen] = model(everything - part).choices(
-            features, _selected(columns, chosen), is_always_known=True
-        )
+        held_out = {name: column[chosen] for name, column in columns.items()}
+        advised[chosen] = model(everything - part).choices(features, held_out, is_always_known=True)
     return model(everything), advised
-
-
-def _selected(
-    columns: Mapping[str, AttributeColumn], chosen: BoolArray
-) -> dict[str, AttributeColumn]:
-    return {name: column[chosen] for name, column in columns.items()}
 
 
 def _standards(

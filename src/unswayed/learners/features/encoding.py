@@ -30,27 +30,22 @@ SmallCodes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Events with encoded attributes.
+    """Events with encoded attributes, weighted as if actions were drawn independently of them."""
 
-    Attributes
-    ----------
-    codes
-        Shape (n_events, n_features).
-    users, actions
-        Shape (n_events,); codes.
-    rewards, weights
-        Shape (n_events,). Events weigh as if actions had been drawn independently of attributes.
-    n_users, n_actions
-        Numbers of users and actions.
-    """
-
-    codes: SmallCodes
-    users: npt.NDArray[np.int32]
+    codes: SmallCodes  # shape (n_events, n_features)
+    users: npt.NDArray[np.int32]  # shape (n_events,), as all that follow
     actions: npt.NDArray[np.int32]
     rewards: FloatArray
     weights: FloatArray
     n_users: int
     n_actions: int
+
+    @classmethod
+    def of(cls, events: Events, codes: SmallCodes, weights: FloatArray) -> Rows:
+        """Return events with their codes and weights."""
+        users, actions = events.users.astype(np.int32), events.actions.astype(np.int32)
+        n_users, n_actions = events.n_users, events.n_actions
+        return cls(codes, users, actions, events.rewards, weights, n_users, n_actions)
 
 
 def event_weights(events: Events, min_propensity: float) -> FloatArray:

@@ -186,7 +186,7 @@ def learn_shape(
         weights *= method_named(options.method)(tallies, design, alpha=alpha).user_weights
     on_step("shaping")
     features = fitted_features(columns, events, weights, options.trusted)
-    rows = _rows(events, encoded(features, columns), base * weights[events.users])
+    rows = Rows.of(events, encoded(features, columns), base * weights[events.users])
     effect = design_effect(rows)
     model, grown_on, place, grown_by = None, rows, None, features
     if options.advice == "auto":
@@ -341,18 +341,6 @@ def _leaves(nodes: Nodes, features: tuple[Feature, ...], rows: Rows) -> tuple[In
     leaves = tree.leaves_of_codes(list(rows.codes.T))
     # Codes that the growing folds lack: with the first leaf, which does no harm to the others.
     return np.maximum(leaves, 0), len(tree.labels)
-
-
-def _rows(events: Events, codes: Any, weights: FloatArray) -> Rows:
-    return Rows(
-        codes,
-        events.users.astype(np.int32),
-        events.actions.astype(np.int32),
-        events.rewards,
-        weights,
-        events.n_users,
-        events.n_actions,
-    )
 
 
 def _tallies(events: Events, counts: BoolArray, options: LearnOptions) -> Tallies:

@@ -29,24 +29,12 @@ Rowids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What limits a tree.
-
-    Attributes
-    ----------
-    max_leaves
-        Most leaves.
-    min_users
-        Weight of the users that each side of a split needs.
-    trusted_users
-        The same for attributes that nobody can claim.
-    strictness
-        Multiple of the chi-square bound that a split has to exceed.
-    """
+    """What limits a tree."""
 
     max_leaves: int
-    min_users: float
-    trusted_users: float
-    strictness: float = 1.0
+    min_users: float  # weight of the users that each side of a split needs
+    trusted_users: float  # the same for attributes that nobody can claim
+    strictness: float = 1.0  # multiple of the chi-square bound that a split has to exceed
 
 
 @compiled
