@@ -25,7 +25,6 @@ from unswayed.simulation.attributes import PLAYERS, Kind, lost_shares
 from unswayed.simulation.settings import Settings, WorldOptions
 from unswayed.simulation.simulate import Goal, Row, Summary, goal_named, summarise
 from unswayed.simulation.simulate import simulate as run_simulation
-from unswayed.visible import Cell
 
 _DEFAULT_ALGORITHMS = f"{DEFAULT_METHOD},paper,naive-ucb,independent-ucb,oracle"
 
