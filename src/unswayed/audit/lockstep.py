@@ -362,7 +362,7 @@ def _judged(
 
 
 def _kept_keys(ratings: Ratings) -> BoolArray:
-    """Return the ratings that few enough accounts share for all pairs of them to be looked at."""
+    """Mark the ratings that are rare enough to compare all pairs of their accounts."""
     said_by = ratings.said_by
     order = np.argsort(said_by, kind="stable")
     most = max(PAIRS_PER_ENTRY * len(ratings.keys), LEAST_PAIRS)

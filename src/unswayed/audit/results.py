@@ -120,7 +120,7 @@ class Deed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A flagged account to look at: what it did most of, next to what others did."""
+    """A flagged account: the cells where it differs most from other accounts."""
 
     user: Label
     group: str

@@ -41,7 +41,7 @@ class Terms(NamedTuple):
         return self._replace(**some)
 
     def logged(self) -> Terms:
-        """Return the terms of the policy that was logged: every event as it was."""
+        """Return the terms of the logging policy."""
         return self._replace(ratios=np.ones(len(self.ratios)), expected=self.fitted)
 
     def totals(self) -> Totals:

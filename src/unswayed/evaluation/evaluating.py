@@ -450,8 +450,8 @@ def _inverse_propensities(
     shares = plays / np.maximum(plays.sum(axis=1, keepdims=True), 1.0)
     own = np.maximum(shares[events.contexts, events.actions], min_propensity)
     return 1.0 / own, (
-        "the log has no propensities and actions were not played evenly; how often each was played "
-        "in its context stands for them, which is right only if users did not choose.",
+        "the log has no propensities and actions were not played evenly; propensities are "
+        "estimated by how often each was played in its context, which is wrong if users chose.",
     )
 
 

@@ -91,8 +91,8 @@ class _Law:
 class Honest:
     """What honest accounts would have reported, and which accounts may be honest.
 
-    If m is not what was seen, lies hide in the rewards of its cells: the largest ones, or the
-    smallest. So beside redrawn rewards there are some without the share x of either.
+    If the true mean differs from the observed one, lies are among the largest rewards of a cell, or
+    among the smallest. So rewards are also redrawn without the share x at either end.
     """
 
     users: npt.NDArray[np.integer]  # shape (n_events,)

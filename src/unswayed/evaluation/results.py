@@ -78,13 +78,13 @@ class Evaluation:
         The largest such share with which the interval of the uplift does not contain 0; None if
         chance alone could explain the uplift.
     estimates, contexts
-        The numbers.
+        Estimates for all users and for honest ones, and by context.
     effective_sample_size, matched
-        That of the importance weights; and events with an action that the policy plays.
+        Effective number of events, and number of events with an action that the policy plays.
     unsupported
-        How much of what the policy plays was never played in the log.
+        Share of the policy's plays that were never played in their context.
     weight_kept, n_coalitions
-        What the learner left of the users' weight, and how many coalitions it found.
+        Share of the accounts' weight that the learner kept, and number of coalitions it found.
     """
 
     source: str
