@@ -29,6 +29,7 @@ from unswayed.learners.bounded.honest import (
     leading_directions,
     likelihoods,
     refit,
+    sparse_directions,
 )
 from unswayed.learners.bounded.rewards import Responses
 from unswayed.tallies import entry_users
@@ -366,6 +367,9 @@ class Search:
                 kept.append(y)
             if len(kept) == N_DIRECTIONS:
                 break
+        for y in sparse_directions(self.accounts, self.law, self.weights, self.rng).T:
+            skew = float((np.clip(y[is_in] / (y[is_in].std() + 1e-12), -4.0, 4.0) ** 3).mean())
+            kept.append(y if skew > 0.0 else -y)
         found = []
         for y in kept:
             y = np.where(is_in, y, -np.inf)

@@ -45,6 +45,10 @@ N_DIRECTIONS = 4
 """Leading directions of the accounts' scores, from which tastes are fitted; also skewed directions
 of tastes, from which coalitions are searched."""
 
+THRESHOLD, N_SPARSE, MOST_CELLS = 2.0, 2, 500
+"""Standard errors within which a covariance of cells is set to zero, directions of few cells from
+which coalitions are searched, and cells of an account that takes part in it."""
+
 FACTOR_STEPS, LEVEL_STEPS, TASTE_STEPS, REFIT_STEPS = 8, 15, 5, 3
 """Steps of EM for the loadings, for levels alone, for levels with tastes, and for either of them
 when a few accounts were left out."""
@@ -591,15 +595,9 @@ def leading_directions(
 ) -> FloatArray:
     """Return the leading eigenvectors of the covariance between different cells, as loadings."""
     n_cells, n_factors = len(law.means), N_DIRECTIONS
-    users = entry_users(accounts.indptr)
-    plays, _ = accounts.sums(weights, n_cells)
-    scale = np.sqrt((plays + 20.0) * law.variances)
-    values = accounts.scores * np.sqrt(weights)[users] / scale[accounts.cells]
-    rows = sparse.csr_array(
-        (values, accounts.cells, accounts.indptr), shape=(accounts.n_users, n_cells)
-    )
+    rows, plays = _standardised(accounts, law, weights)
     columns = rows.T.tocsr()
-    own = np.bincount(accounts.cells, values * values, n_cells)
+    own = np.asarray((rows * rows).sum(axis=0))
     basis = rng.standard_normal((n_cells, min(n_factors + 3, n_cells)))
     for _ in range(10):
         basis = np.linalg.qr(columns @ (rows @ basis) - own[:, None] * basis + basis)[0]
@@ -611,6 +609,40 @@ def leading_directions(
     n_found = min(n_factors, leading.shape[1])
     found[:, :n_found] = leading[:, :n_found] / np.sqrt(mass)[:, None]
     return np.clip(found, -3.0, 3.0)
+
+
+def sparse_directions(
+    accounts: Accounts, law: Law, weights: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Return where accounts lie along directions of few cells; shape (n_users, n_directions).
+
+    Leading eigenvectors of the thresholded covariance between cells: covariances within
+    ``THRESHOLD`` standard errors are set to zero, so that lies about few of many cells stand out.
+    """
+    rows, _ = _standardised(accounts, law, weights)
+    some = rows[np.diff(rows.indptr) <= MOST_CELLS]
+    covariance, noise = some.T @ some, (some * some).T @ (some * some)
+    covariance.setdiag(0.0)
+    covariance = (covariance * (covariance * covariance > THRESHOLD**2 * noise)).tocsr()
+    basis = rng.standard_normal((rows.shape[1], min(N_SPARSE + 3, rows.shape[1])))
+    shift = float(np.abs(covariance).sum(axis=0).max()) / 4.0
+    for _ in range(30):
+        basis = np.linalg.qr(covariance @ basis + shift * basis)[0]
+    _, vectors = np.linalg.eigh(basis.T @ (covariance @ basis))
+    return np.asarray(rows @ (basis @ vectors[:, ::-1][:, :N_SPARSE]))
+
+
+def _standardised(
+    accounts: Accounts, law: Law, weights: FloatArray
+) -> tuple[sparse.csr_array, FloatArray]:
+    """Return accounts' scores with about unit variance in each cell, and the plays of the cells."""
+    n_cells = len(law.means)
+    plays, _ = accounts.sums(weights, n_cells)
+    scale = np.sqrt((plays + 20.0) * law.variances)
+    users = entry_users(accounts.indptr)
+    values = accounts.scores * np.sqrt(weights)[users] / scale[accounts.cells]
+    shape = (accounts.n_users, n_cells)
+    return sparse.csr_array((values, accounts.cells, accounts.indptr), shape=shape), plays
 
 
 def factor_analysis(

@@ -61,7 +61,7 @@ from unswayed.policy import best_known
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, UserTallies, joined
 
-SEARCH_ENTRIES = 60_000
+SEARCH_ENTRIES = 200_000
 """Coalitions are searched among random accounts with about this many entries."""
 
 CLEAR, ENTRIES = 70.0, 20_000
