@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.learners.bounded.worlds import Attack, Family, decided, learned, make_world, plain_means
+from unswayed.arrays import IntArray
 from unswayed.learners.bounded import learn_bounded
 from unswayed.learners.bounded.method import find_coalitions
 from unswayed.learners.design import sticky_design
@@ -215,3 +216,50 @@ def test_constant_baskets_stand_out_where_purchases_are_rare(
     assert estimates.actions.tolist() == [0]
     assert kept[:125].mean() < 0.1
     assert kept[125:].mean() > 0.98
+
+
+def clicks_world(
+    rng: np.random.Generator,
+    plays: IntArray,
+    n_bad: int,
+    n_contexts: int,
+    *,
+    n_attacked: int,
+) -> tuple[Tallies, IntArray, IntArray]:
+    """Return clicks of 4 %, of 9 % on the best of five actions, and who lies about one other.
+
+    Accounts with the smallest codes click it always in the first contexts. Also returned: the best
+    and the pushed action of each context.
+    """
+    users = np.repeat(np.arange(len(plays)), plays)
+    contexts, actions = rng.integers(n_contexts, size=len(users)), rng.integers(5, size=len(users))
+    best = rng.integers(5, size=n_contexts)
+    pushed = (best + rng.integers(1, 5, n_contexts)) % 5
+    clicks = rng.random(len(users)) < np.where(actions == best[contexts], 0.09, 0.04)
+    is_lie = (users < n_bad) & (contexts < n_attacked) & (actions == pushed[contexts])
+    sizes = {"n_users": len(plays), "n_contexts": n_contexts, "n_actions": 5}
+    rewards = (clicks | is_lie).astype(float)
+    return tally(users, contexts, actions, rewards, **sizes), best, pushed
+
+
+def test_lies_about_few_of_many_contexts_are_found(rng: np.random.Generator, seed: int) -> None:
+    """Accounts meet a lie about once, so that only the covariance of few cells shows them."""
+    tallies, best, pushed = clicks_world(rng, np.full(4000, 30), 700, 33, n_attacked=5)
+    assert (decided(plain_means(tallies))[:5] == pushed[:5]).sum() >= 4  # the negative control
+    estimates = learned(tallies, ALPHA, seed)
+    assert (estimates.actions[:5] == best[:5]).sum() >= 4
+    assert estimates.evidence["coalitions"] >= 1
+
+
+def test_busy_colluders_are_known_by_all_their_plays_among_visitors_who_come_once(
+    rng: np.random.Generator, seed: int
+) -> None:
+    """As evidence plays are not capped at a few times the average: means alone are."""
+    plays = np.where(np.arange(9000) < 450, 50, 1)
+    plays[-500:] = 80
+    tallies, best, pushed = clicks_world(rng, plays, 450, 40, n_attacked=40)
+    assert (decided(plain_means(tallies)) == pushed).mean() > 0.9  # the negative control
+    estimates = learned(tallies, 0.05, seed)
+    assert estimates.user_weights[:450].mean() < 0.1
+    assert (estimates.actions == pushed).mean() < 0.2
+    assert (estimates.actions == best).mean() > 0.5

@@ -14,7 +14,6 @@ from unswayed.arrays import FloatArray
 from unswayed.engine import Blocked
 from unswayed.learners.bounded.means import (
     CellMeans,
-    Worth,
     cell_means,
     find_caps,
     most_plays,
@@ -90,8 +89,8 @@ def test_no_accounts_carry_more_than_three_times_their_share_of_the_visitors(
     tallies = random_log(rng, kind, n_users)
     reading = read_rewards(tallies, rng)
     rows = read(tallies, reading)
-    worth = Worth(rho, most_plays(rows, rho))
-    rows = weighed(rows, worth)
+    most = most_plays(weighed(rows, rho))
+    rows = weighed(rows, rho, most)
     totals = np.add.reduceat(rows.masses, rows.indptr[:-1])
     assert totals.max() <= (3.0 + ROUNDING) * totals.mean()
     caps = caps_of(rows)
@@ -107,7 +106,7 @@ def test_no_accounts_carry_more_than_three_times_their_share_of_the_visitors(
     assert (theirs <= (bound + ROUNDING) * everybody.masses).all()
 
     others = means_of(rows, 1.0 - is_bad, caps, rho)
-    other_log = weighed(replaced(rows, is_bad, reading, rng), worth)
+    other_log = weighed(replaced(rows, is_bad, reading, rng), rho, most)
     after = means_of(other_log, np.ones(n_users), caps, rho)
     width = (reading.high - reading.low)[:, None]
     is_met = (others.masses > 0) & (everybody.masses > 0)
@@ -130,7 +129,7 @@ def test_without_caps_one_account_would_carry_nearly_all(rng: np.random.Generato
     reading = read_rewards(tallies, rng)
     rows = read(tallies, reading)
     busy = replace(rows, plays=np.where(np.arange(len(rows.plays)) < rows.indptr[1], 1e6, 1.0))
-    busy = weighed(busy, Worth(0.0, np.inf))
+    busy = weighed(busy, 0.0)
     first = (np.arange(60) == 0).astype(float)
     unbounded = np.full(N_CONTEXTS * N_ACTIONS, np.inf)
     theirs, total = (

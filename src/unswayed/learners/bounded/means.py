@@ -95,31 +95,23 @@ def _histogram(cells: CellArray, masses: FloatArray, n_cells: int) -> IntArray:
     return found
 
 
-class Worth(NamedTuple):
-    """What plays are worth: the intraclass correlation, and the most that an account has in all."""
-
-    correlation: float
-    most: float
-
-
-def weighed(rows: Responses, worth: Worth) -> Responses:
+def weighed(rows: Responses, correlation: float, most: float = np.inf) -> Responses:
     """Return the rows with effective plays.
 
-    An account's n plays of a cell are worth n/(1 + (n − 1)·rho); an account that has more than
-    ``most`` of them in all is scaled down to that.
+    An account's n plays of a cell are worth n/(1 + (n − 1)·correlation), as evidence. For the means
+    an account that has more than ``most`` of them in all is scaled down to that.
     """
-    masses = rows.plays / (1.0 + (rows.plays - 1.0) * worth.correlation)
-    users = entry_users(rows.indptr)
-    total = np.bincount(users, masses, rows.n_users)
-    if np.isfinite(worth.most):
-        masses *= (worth.most / np.maximum(total, worth.most))[users]
+    masses = rows.plays / (1.0 + (rows.plays - 1.0) * correlation)
+    if np.isfinite(most):
+        users = entry_users(rows.indptr)
+        total = np.bincount(users, masses, rows.n_users)
+        masses *= (most / np.maximum(total, most))[users]
     return replace(rows, masses=masses)
 
 
-def most_plays(rows: Responses, correlation: float) -> float:
+def most_plays(rows: Responses) -> float:
     """Return the cap on an account's total effective plays."""
-    masses = weighed(rows, Worth(correlation, np.inf)).masses
-    total = np.asarray(np.bincount(entry_users(rows.indptr), masses, rows.n_users), np.float64)
+    total = np.asarray(np.bincount(entry_users(rows.indptr), rows.masses, rows.n_users), np.float64)
     total = np.sort(total[total > 0.0])
     return float(largest_masses(total, np.ones((1, len(total)), np.int64))[0])
 

@@ -34,7 +34,6 @@ from unswayed.learners.bounded.coalition import (
 from unswayed.learners.bounded.honest import Accounts, Law, intraclass_correlation
 from unswayed.learners.bounded.means import (
     CellMeans,
-    Worth,
     cell_means,
     find_caps,
     most_plays,
@@ -145,21 +144,21 @@ class Model:
 
     Attributes
     ----------
-    reading, worth
-        How rewards are read, and what plays are worth as evidence.
+    reading, correlation
+        How rewards are read, and the intraclass correlation of plays.
     coalitions
         All that were flagged or suspected, with the law that each was found with.
     """
 
     reading: Reading
-    worth: Worth
+    correlation: float
     coalitions: list[tuple[Law, Coalition]]
 
     def evidence(self, tallies: Tallies) -> FloatArray:
         """Return the largest log-odds of membership in a coalition, at least 0, of accounts."""
         found = np.zeros(tallies.n_users)
         for law, coalition in self.coalitions:
-            rows = weighed(read(tallies, self.reading), self.worth)
+            rows = weighed(read(tallies, self.reading), self.correlation)
             odds = log_odds(rows, np.ones(tallies.n_users), coalition, law)
             found = np.maximum(found, odds)
         return found
@@ -350,10 +349,10 @@ def find_coalitions(
         if view is None:
             sample = _rows_of(blocks, chosen)
             rho = intraclass_correlation(sample, law, TRIMMED * alpha)
-            worth = Worth(rho, most_plays(sample, rho))
-            blocks = blocks.transformed(weighed, worth)
-            caps = find_caps(blocks, tallies.n_cells)
-            view = _View(blocks, caps, worth.correlation, shape)
+            blocks = blocks.transformed(weighed, rho)
+            most = most_plays(weighed(sample, rho))
+            bounded = blocks.transformed(weighed, rho, most)
+            view = _View(bounded, find_caps(bounded, tallies.n_cells), rho, shape)
         cells = view.means(weights)
         means, parts = shrunken(cells.means, cells)
         removed = float(1.0 - searched.mean())
@@ -397,9 +396,9 @@ def find_coalitions(
         weights = weights * (1.0 - group.members)
         searched = searched * (1.0 - group.members)
     plays = float(tallies.cell_sums("plays").sum())
-    bounded = 1.0 - float(view.means(np.ones(tallies.n_users)).masses.sum()) / max(plays, 1.0)
-    model = Model(reading, worth, coalitions)
-    return Findings(weights, groups, cells, means, stories, model, bounded)
+    counted = float(view.means(np.ones(tallies.n_users)).masses.sum()) / max(plays, 1.0)
+    model = Model(reading, rho, coalitions)
+    return Findings(weights, groups, cells, means, stories, model, 1.0 - counted)
 
 
 def _is_better_explained(group: Group, judged: list[tuple[Group, Coalition]]) -> bool:
