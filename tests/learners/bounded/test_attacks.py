@@ -237,17 +237,24 @@ def clicks_world(
     pushed = (best + rng.integers(1, 5, n_contexts)) % 5
     clicks = rng.random(len(users)) < np.where(actions == best[contexts], 0.09, 0.04)
     is_lie = (users < n_bad) & (contexts < n_attacked) & (actions == pushed[contexts])
-    sizes = {"n_users": len(plays), "n_contexts": n_contexts, "n_actions": 5}
-    rewards = (clicks | is_lie).astype(float)
-    return tally(users, contexts, actions, rewards, **sizes), best, pushed
+    tallies = tally(
+        users,
+        contexts,
+        actions,
+        (clicks | is_lie).astype(float),
+        n_users=len(plays),
+        n_contexts=n_contexts,
+        n_actions=5,
+    )
+    return tallies, best, pushed
 
 
 def test_lies_about_few_of_many_contexts_are_found(rng: np.random.Generator, seed: int) -> None:
     """Accounts meet a lie about once, so that only the covariance of few cells shows them."""
-    tallies, best, pushed = clicks_world(rng, np.full(4000, 30), 700, 33, n_attacked=5)
-    assert (decided(plain_means(tallies))[:5] == pushed[:5]).sum() >= 4  # the negative control
+    tallies, best, pushed = clicks_world(rng, np.full(3500, 30), 600, 33, n_attacked=4)
+    assert (decided(plain_means(tallies))[:4] == pushed[:4]).all()  # the negative control
     estimates = learned(tallies, ALPHA, seed)
-    assert (estimates.actions[:5] == best[:5]).sum() >= 4
+    assert (estimates.actions[:4] == best[:4]).sum() >= 3
     assert estimates.evidence["coalitions"] >= 1
 
 
@@ -255,11 +262,11 @@ def test_busy_colluders_are_known_by_all_their_plays_among_visitors_who_come_onc
     rng: np.random.Generator, seed: int
 ) -> None:
     """As evidence plays are not capped at a few times the average: means alone are."""
-    plays = np.where(np.arange(9000) < 450, 50, 1)
-    plays[-500:] = 80
+    plays = np.where(np.arange(9000) < 450, 40, 1)
+    plays[-500:] = 40
     tallies, best, pushed = clicks_world(rng, plays, 450, 40, n_attacked=40)
     assert (decided(plain_means(tallies)) == pushed).mean() > 0.9  # the negative control
     estimates = learned(tallies, 0.05, seed)
-    assert estimates.user_weights[:450].mean() < 0.1
+    assert estimates.user_weights[:450].mean() < 0.03
     assert (estimates.actions == pushed).mean() < 0.2
     assert (estimates.actions == best).mean() > 0.5
