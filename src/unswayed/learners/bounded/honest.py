@@ -109,14 +109,13 @@ class Law:
 
     def at(self, tilts: FloatArray) -> FloatArray:
         """Return ψ, ψ' and ψ'' of each cell at its tilt; shape (3, n_cells)."""
-        return _tilted(self.log_probabilities, self.scores, np.ascontiguousarray(tilts))
+        return _at(self.grid, tilts)
 
     @cached_property
     def grid(self) -> FloatArray:
         """Return ψ, ψ' and ψ'' of each cell over the grid of tilts; shape (n_cells, n, 3)."""
         tilts = np.arange(-GRID_END, GRID_END + GRID_STEP, GRID_STEP)
-        table = np.stack([self.at(np.full(len(self.means), t)) for t in tilts])
-        return np.ascontiguousarray(table.transpose(2, 0, 1))
+        return _tilted(self.log_probabilities, self.scores, tilts)
 
     def solve(
         self,
@@ -142,22 +141,50 @@ class Law:
 @compiled
 def _tilted(log_p: FloatArray, scores: FloatArray, tilts: FloatArray) -> FloatArray:
     n_cells, n_categories = scores.shape
-    out = np.empty((3, n_cells))
+    out = np.empty((n_cells, len(tilts), 3))
     for j in range(n_cells):
-        top = -1e300
-        for k in range(n_categories):
-            top = max(top, log_p[j, k] + tilts[j] * scores[j, k])
-        total, first, second = 0.0, 0.0, 0.0
-        for k in range(n_categories):
-            s = scores[j, k]
-            e = np.exp(log_p[j, k] + tilts[j] * s - top)
-            total += e
-            first += e * s
-            second += e * s * s
-        first /= total
-        out[0, j] = top + np.log(total)
-        out[1, j] = first
-        out[2, j] = max(second / total - first * first, 1e-6)
+        for t in range(len(tilts)):
+            top = -1e300
+            for k in range(n_categories):
+                top = max(top, log_p[j, k] + tilts[t] * scores[j, k])
+            total, first, second = 0.0, 0.0, 0.0
+            for k in range(n_categories):
+                s = scores[j, k]
+                e = np.exp(log_p[j, k] + tilts[t] * s - top)
+                total += e
+                first += e * s
+                second += e * s * s
+            first /= total
+            out[j, t, 0] = top + np.log(total)
+            out[j, t, 1] = first
+            out[j, t, 2] = max(second / total - first * first, 1e-6)
+    return out
+
+
+@compiled
+def _read(table: FloatArray, tilt: float) -> tuple[float, float, float]:
+    """Return ψ, ψ' and ψ'' at a tilt by Hermite interpolation; ψ is linear beyond the grid."""
+    last = table.shape[0] - 1
+    place = (tilt + GRID_END) / GRID_STEP
+    if place <= 0.0:
+        return table[0, 0] + (tilt + GRID_END) * table[0, 1], table[0, 1], 1e-6
+    if place >= last:
+        return table[last, 0] + (tilt - GRID_END) * table[last, 1], table[last, 1], 1e-6
+    k = int(place)
+    t = place - k
+    f0, f1 = table[k, 0], table[k + 1, 0]
+    g0, g1 = table[k, 1] * GRID_STEP, table[k + 1, 1] * GRID_STEP
+    c, d = 3.0 * (f1 - f0) - 2.0 * g0 - g1, 2.0 * (f0 - f1) + g0 + g1
+    value = f0 + t * (g0 + t * (c + t * d))
+    slope = (g0 + t * (2.0 * c + 3.0 * t * d)) / GRID_STEP
+    return value, slope, (1.0 - t) * table[k, 2] + t * table[k + 1, 2]
+
+
+@compiled
+def _at(grid: FloatArray, tilts: FloatArray) -> FloatArray:
+    out = np.empty((3, len(tilts)))
+    for j in range(len(tilts)):
+        out[0, j], out[1, j], out[2, j] = _read(grid[j], tilts[j])
     return out
 
 
@@ -485,25 +512,6 @@ def _invert(m: FloatArray, inverse: FloatArray, lower: FloatArray, solved: Float
             inverse[k, q] = z
             inverse[q, k] = z
     return log_det
-
-
-@compiled
-def _read(table: FloatArray, tilt: float) -> tuple[float, float, float]:
-    """Return ψ, ψ' and ψ'' at a tilt by Hermite interpolation; ψ is linear beyond the grid."""
-    last = table.shape[0] - 1
-    place = (tilt + GRID_END) / GRID_STEP
-    if place <= 0.0:
-        return table[0, 0] + (tilt + GRID_END) * table[0, 1], table[0, 1], 1e-6
-    if place >= last:
-        return table[last, 0] + (tilt - GRID_END) * table[last, 1], table[last, 1], 1e-6
-    k = int(place)
-    t = place - k
-    f0, f1 = table[k, 0], table[k + 1, 0]
-    g0, g1 = table[k, 1] * GRID_STEP, table[k + 1, 1] * GRID_STEP
-    c, d = 3.0 * (f1 - f0) - 2.0 * g0 - g1, 2.0 * (f0 - f1) + g0 + g1
-    value = f0 + t * (g0 + t * (c + t * d))
-    slope = (g0 + t * (2.0 * c + 3.0 * t * d)) / GRID_STEP
-    return value, slope, (1.0 - t) * table[k, 2] + t * table[k + 1, 2]
 
 
 @compiled
