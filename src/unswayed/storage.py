@@ -36,6 +36,9 @@ _NAME_BYTES = 180
 #: Errors of file systems that cannot sync a folder.
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EBADF)
 
+#: Errors that end when there is more room.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 #: Drafts and temporary folders of this process that are not finished.
 _unfinished: set[Path] = set()
 
@@ -303,9 +306,16 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _unwritable(path: Target, error: OSError) -> InputError:
+    if error.errno == errno.ENOENT:
+        folder = Path(path).parent
+        return InputError(
+            f"cannot write {os.fspath(path)}: there is no folder {folder}; make it, or name "
+            "another place."
+        )
+    advice = "make room or name" if error.errno in _NO_ROOM else "name"
     return InputError(
         f"cannot write {os.fspath(path)}: {_reason(error)}. What was there before is unchanged; "
-        "make room or name another place."
+        f"{advice} another place."
     )
 
 

@@ -73,6 +73,7 @@ def living_members(group: int) -> list[int]:
 def assert_stopped(result: tuple[int, str, float], folder: Path) -> None:
     code, said, taken = result
     assert "Traceback" not in said
+    assert "Warning" not in said
     assert taken < SECONDS
     if code != 0:  # else it was done before
         assert (code, said.strip().splitlines()[0][:7]) == (130, "Stopped")

@@ -356,14 +356,14 @@ def share_bounds(count: int, n_users: int) -> tuple[float, float]:
 def flagged_by_mistake(rate: float, n_honest: int) -> str:
     """Return how many honest accounts to expect among the flagged ones, as a sentence.
 
-    >>> flagged_by_mistake(0.002, 1000)
-    'About 2 of the flagged accounts may be honest: in test logs 0.2% of honest accounts are.'
+    >>> flagged_by_mistake(0.002, 1000).partition(": ")[2]
+    'in test logs 0.2% of honest accounts were flagged.'
     """
     expected = rate * n_honest
     count = f"About {expected:,.0f}" if expected >= 0.5 else "Fewer than one"
     return (
         f"{count} of the flagged accounts may be honest: in test logs {percent(rate)} of honest "
-        "accounts are."
+        "accounts were flagged."
     )
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 import typer
 
 from unswayed.cli.log_options import Log, LogOptions
-from unswayed.cli.options import Json
+from unswayed.cli.options import Json, check_outputs
 from unswayed.storage import check_writable
 
 #: The exit code when a limit is passed.
@@ -64,6 +64,7 @@ def audit(
     from unswayed.reports.tables import print_json, print_line, steps_bar
 
     check_limits(fail_share, fail_shift)
+    check_outputs(out, users, cases, inputs=(log, reference, known))
     if out is not None:
         check_writable(out)
     for table in filter(None, (users, cases)):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from unswayed.cli.log_options import Log, LogOptions
-from unswayed.cli.options import Figures, Json
+from unswayed.cli.options import Figures, Json, check_outputs
 from unswayed.defaults import LOGGING
 from unswayed.storage import check_writable, check_writable_folder
 
@@ -51,6 +51,7 @@ def evaluate(
     from unswayed.reports.page import write_page
     from unswayed.reports.tables import print_json, steps_bar
 
+    check_outputs(out, inputs=(log, policy, baseline, known))
     if figures is not None:
         check_writable_folder(figures)
     if out is not None:

@@ -62,3 +62,5 @@ def _clean_up() -> None:
     if os.isatty(2):
         os.write(2, _SHOW_CURSOR)  # which progress bars hide
     os.write(2, f"\n{_last_words}\n".encode())
+    if (util := sys.modules.get("multiprocessing.util")) is not None:
+        util._run_finalizers(0)  # as at any other end; else a tracker warns of leaked semaphores

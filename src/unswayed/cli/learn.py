@@ -9,7 +9,7 @@ import pyarrow as pa
 import typer
 
 from unswayed.cli.log_options import LOG_HELP, LogOptions
-from unswayed.cli.options import Figures, Json
+from unswayed.cli.options import Figures, Json, check_outputs
 from unswayed.errors import InputError
 from unswayed.learners.explaining import decision_rows
 from unswayed.learners.from_log import STEPS, LearnedLog, learn_log, learn_on_cluster
@@ -82,6 +82,7 @@ def learn(
         from unswayed.reports.figures import write_policy_figures
 
         check_writable_folder(figures)
+    check_outputs(out, users, cells, inputs=(log, options.known))
     check_writable(out)
     for table in (users, cells):
         if table is not None:

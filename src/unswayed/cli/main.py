@@ -57,9 +57,9 @@ def usage_sentence(error: Any) -> str:
     """Return what is wrong with the options and arguments of a command, and how to fix it."""
     see = f"; see `{error.ctx.command_path} --help`." if error.ctx else "."
     if hasattr(error, "possibilities"):
-        close = sorted(error.possibilities or ())
+        close = closest(error.option_name[2:], [name[2:] for name in error.possibilities or ()])
         what = f"there is no option {error.option_name}"
-        return f"{what}; did you mean {close[0]}?" if close else what + see
+        return f"{what}; did you mean --{close}?" if close else what + see
     parameter = getattr(error, "param", None)
     if parameter is None:
         message: str = error.format_message()

@@ -43,6 +43,20 @@ Command = Callable[..., None]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
+def check_outputs(*outputs: Path | None, inputs: Sequence[object]) -> None:
+    """Reject a file that would replace an input, or one to which two results would be written."""
+    taken = {os.path.realpath(path) for path in inputs if isinstance(path, str | Path)}
+    for path in filter(None, outputs):
+        target = os.path.realpath(path)
+        if target in taken:
+            raise InputError(
+                f"{path} cannot be written: it is an input, or named for two results; name another "
+                "file."
+            )
+        if not target.startswith(("/dev/", "/proc/")):  # pipes, terminals and /dev/null hold more
+            taken.add(target)
+
+
 def names_in(text: str) -> tuple[str, ...]:
     """Return the names in a text with commas, each once."""
     return tuple(dict.fromkeys(name.strip() for name in text.split(",")))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from unswayed.cli.options import Json, names_in
+from unswayed.cli.options import Json, check_outputs, names_in
 from unswayed.errors import InputError
 from unswayed.events import parsed_label
 from unswayed.names import closest
@@ -39,6 +39,7 @@ def predict(
         raise InputError("nothing to predict for: give either --context or --file.")
     if file is None and (out, context_column) != (None, None):
         raise InputError("--out and --context-column require --file.")
+    check_outputs(out, inputs=(policy, file))
     loaded = Policy.load(policy)
     if file is None:
         rows = [_row(text, loaded) for text in context or []]

@@ -382,9 +382,10 @@ def _stochastic_choices(
     try:
         rows = read_events(table, columns=named).events
     except InputError as error:
+        lacks = str(error).partition("; it has")[0].removesuffix(" for the reward")
         raise InputError(
             "the policy is neither a policy file nor a table of contexts, actions and the "
-            f"{PROBABILITY} of each: {str(error).partition('; it has')[0]}."
+            f"{PROBABILITY} of each: {lacks}."
         ) from error
     _check_contexts(rows.context_labels.type_name, events)
     totals = np.bincount(rows.contexts, rows.rewards, rows.n_contexts)
