@@ -25,9 +25,16 @@ from tests.service.test_faults import children
 from unswayed import Client
 from unswayed.errors import InputError
 from unswayed.policy import new_secret
-from unswayed.service.catalogue import plan_of
+from unswayed.service.catalogue import campaigns, plan_of
+from unswayed.service.database import opened
 from unswayed.service.serving import prepare
-from unswayed.service.settings import Configuration, ServerSettings, load_configuration
+from unswayed.service.settings import (
+    Configuration,
+    FeatureSettings,
+    ServerSettings,
+    Settings,
+    load_configuration,
+)
 from unswayed.service.supervisor import MOST_FAILURES, Supervisor
 from unswayed.service.tokens import Secrets
 
@@ -496,3 +503,22 @@ def test_the_file_wins_and_says_what_it_changes(
         configuration = Configuration(campaigns={"shop": settings})
         prepare(configuration, store=store, secret_path=secret)
     assert caplog.messages == ["campaign 'shop': the configuration file wins: alpha 0.1 -> 0.3."]
+
+
+def test_a_configuration_that_the_store_refuses_changes_nothing(store: str, tmp_path: Path) -> None:
+    age = {"age": FeatureSettings(type="number")}
+    by_age = Settings(actions=("soup", "curry"), features=age)
+    first = Configuration(campaigns={"shop": SHOP, "visits": by_age})
+    prepare(first, store=store, secret_path=tmp_path / "secret")
+    wrong = Configuration(
+        campaigns={
+            "new": SHOP,
+            "shop": msgspec.structs.replace(SHOP, alpha=0.3),
+            "visits": msgspec.structs.replace(by_age, features={"age": FeatureSettings()}),
+        }
+    )
+    with pytest.raises(InputError, match="feature 'age' cannot be removed"):
+        prepare(wrong, store=store, secret_path=tmp_path / "secret")
+    with opened(store).connected() as connection:
+        found = {one.name: one.settings.alpha for one in campaigns(connection)}
+    assert found == {"shop": SHOP.alpha, "visits": SHOP.alpha}

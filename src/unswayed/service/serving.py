@@ -76,22 +76,29 @@ def prepare(
 
 
 def apply_campaigns(connection: Connection, configuration: Configuration) -> None:
-    """Create the campaigns of a configuration, or give them its settings."""
-    for name, settings in configuration.campaigns.items():
-        with connection.transaction():
-            apply_settings(connection, name, settings)
+    """Create the campaigns of a configuration, or give them its settings: all of them or none."""
+    changed = {}
+    with connection.transaction():
+        for name, settings in configuration.campaigns.items():
+            changed[name] = apply_settings(connection, name, settings)
             policy = configuration.policies.get(name)
             # Only where nothing was learned: what the campaign learned since stays.
             if policy is not None and len(catalogue.policy_versions(connection, name)) == 1:
                 catalogue.add_policy(connection, name, policy, job="", activate=True)
+    for name, fields in changed.items():
+        if fields:
+            logger.warning("campaign %r: the configuration file wins: %s.", name, ", ".join(fields))
 
 
-def apply_settings(connection: Connection, name: str, settings: Settings) -> None:
-    """Create a campaign, or give it the settings of the file; labels added meanwhile stay."""
+def apply_settings(connection: Connection, name: str, settings: Settings) -> list[str]:
+    """Create a campaign, or give it the settings of the file; return what that changed.
+
+    Labels added meanwhile stay.
+    """
     there = {campaign.name: campaign for campaign in catalogue.campaigns(connection)}.get(name)
     if there is None:
         catalogue.create_campaign(connection, name, settings)
-        return
+        return []
     # In the order that the store has: nothing changes when only the order does.
     kept = msgspec.structs.replace(
         settings,
@@ -106,8 +113,7 @@ def apply_settings(connection: Connection, name: str, settings: Settings) -> Non
         and field not in ("contexts", "actions")
     ]
     catalogue.change_settings(connection, name, kept)
-    if changed:
-        logger.warning("campaign %r: the configuration file wins: %s.", name, ", ".join(changed))
+    return changed
 
 
 def default_secret_path(store: str) -> Path:
