@@ -505,6 +505,24 @@ def test_the_file_wins_and_says_what_it_changes(
     assert caplog.messages == ["campaign 'shop': the configuration file wins: alpha 0.1 -> 0.3."]
 
 
+def test_what_is_logged_before_it_serves_is_json_too(tmp_path: Path) -> None:
+    options = configured(tmp_path)
+    (tmp_path / "shop.toml").write_text(f"{(tmp_path / 'shop.toml').read_text()}alpha = 0.2\n")
+    before = load_configuration(tmp_path / "shop.toml")
+    prepare(before, store=options[-1], secret_path=None)
+    configured(tmp_path)
+    program = Path(sys.executable).with_name("unswayed")
+    made = subprocess.run(
+        [program, "serve", *options, "--make-key", "*:admin"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (line,) = made.stderr.splitlines()
+    assert json.loads(line)["message"].endswith("the configuration file wins: alpha 0.2 -> 0.1.")
+
+
 def test_a_configuration_that_the_store_refuses_changes_nothing(store: str, tmp_path: Path) -> None:
     age = {"age": FeatureSettings(type="number")}
     by_age = Settings(actions=("soup", "curry"), features=age)

@@ -311,6 +311,10 @@ def test_counters_count_what_is_new(shop: Running) -> None:
     assert 'unswayed_rewards_total{campaign="shop"} 1\n' in text
     until(lambda: shop.get("/v1/shop/status")["decisions"] == 1)
     assert shop.get("/v1/shop/status")["rewards"] == 1
+    another = shop.decide(idempotency_key="again")
+    shop.post("/v1/shop/reward", {"token": another["token"], "reward": 1.0})
+    status = shop.get("/v1/shop/status")
+    assert (status["decisions"], status["rewards"]) == (2, 2)
 
 
 def test_names_that_no_database_can_hold_are_the_callers_mistake(shop: Running) -> None:
@@ -323,6 +327,7 @@ def test_names_that_no_database_can_hold_are_the_callers_mistake(shop: Running) 
         ("POST", "/v1/keys", {"role": "admin", "campaign": "a\0b"}),
         ("POST", "/v1/campaigns", {"name": "a\0b", "settings": SHOP}),
         ("PATCH", "/v1/shop", {"baseline": "\0"}),
+        ("PATCH", "/v1/shop", {"webhook": "http://a\0b/"}),
     ):
         assert 400 <= shop.refused(method, path, body)[0] < 500, path
     assert shop.decide()["token"]

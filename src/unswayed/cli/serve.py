@@ -59,7 +59,7 @@ def serve(
 
     SIGHUP reads the configuration again and replaces the workers one by one.
     """
-    from unswayed.service import serving, settings
+    from unswayed.service import metrics, serving, settings
 
     if config is not None and policy is not None:
         raise InputError(
@@ -74,6 +74,7 @@ def serve(
         return found if known is None else settings.with_known(found, known)
 
     configuration = configured()
+    metrics.start_logs(configuration.server)
     # A key for a store that is there needs no campaign to be made.
     is_demo = config is None and policy is None and make_key is None
     prepared = serving.prepare(None if is_demo else configuration, store=store, secret_path=secret)

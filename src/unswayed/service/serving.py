@@ -195,7 +195,6 @@ def serve(
 
         listening = _bound(host, port)
         address = _address(host, listening.getsockname()[1])
-        start_logs(limits)
         # What is there now stays: looking through it for garbage would make requests wait.
         gc.collect()
         gc.freeze()

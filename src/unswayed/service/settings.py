@@ -196,7 +196,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if not -LARGEST_REWARD <= self.lowest_reward < self.highest_reward <= LARGEST_REWARD:
             raise InputError("lowest_reward must be below highest_reward, both within ±1e30.")
         self.check_reward(self.default_reward, "default_reward")
-        if self.webhook and not self.webhook.startswith(("http://", "https://")):
+        is_address = self.webhook.startswith(("http://", "https://")) and self.webhook.isprintable()
+        if self.webhook and not is_address:
             raise InputError("webhook is an address that begins with http:// or https://.")
         cap = self.max_interactions_per_user
         if cap is not None and not 1 <= cap <= _MOST_INTERACTIONS:
