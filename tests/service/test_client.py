@@ -227,6 +227,8 @@ def test_the_curl_example_of_the_readme_works(sqlite_demo: Running, tmp_path: Pa
         ("msgspec", "service", "serve"),
         ("httpx", "service", "decide demo --user ann --context lunch"),
         ("matplotlib", "plots", "demo"),
+        ("distributed", "cluster", "learn log.csv --engine dask"),
+        ("psycopg", "postgresql", "learn postgresql://ann@host/shop --query SELECT"),
     ],
 )
 def test_a_missing_extra_is_one_sentence(

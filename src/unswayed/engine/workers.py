@@ -133,8 +133,7 @@ def connected(scheduler: str | None) -> Iterator[Any]:
         distributed: Any = import_module("distributed")  # publishes no types
     except ImportError as error:
         raise InputError(
-            "the Dask engine needs more packages; install them with "
-            "pip install 'unswayed[cluster]'."
+            "the Dask engine needs more packages: install unswayed with the extra 'cluster'."
         ) from error
     if scheduler is None:
         # One thread each: a block is worked on by one thread, here as on any other engine.

@@ -489,8 +489,7 @@ def _postgresql_rows(address: str, query: str) -> pa.Table:
         import psycopg
     except ImportError as error:
         raise InputError(
-            "reading from PostgreSQL needs psycopg; install it with "
-            "pip install 'unswayed[postgresql]'."
+            "reading from PostgreSQL needs psycopg: install unswayed with the extra 'postgresql'."
         ) from error
     try:
         with psycopg.connect(address) as connection:
