@@ -43,7 +43,7 @@ SHORT_STEPS, LONG_STEPS, N_FINALISTS = 3, 8, 2
 FEWEST_ACCOUNTS = 20
 """Accounts among whom a coalition is searched, at least."""
 
-MOST_NATS = 10.0
+MOST_NATS = 5.0
 """Nats that a single account can add to the evidence."""
 
 ACTIVITY_ACCOUNTS = 30.0
