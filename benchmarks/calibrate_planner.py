@@ -168,12 +168,7 @@ def calibrate_traffic(
         world = World(*shape, "uniform", TRAFFIC_ALPHA, TRAFFIC_USERS, TRAFFIC_PLAYS)
         attacks = (*ATTACKS[method][world.shape.value][:n_attacks], *COME_OFTEN)
         usual = worst_losses(
-            world,
-            method,
-            attacks=attacks,
-            seed=SEED,
-            processes=processes,
-            repetitions=repetitions,
+            world, method, attacks=attacks, seed=SEED, processes=processes, repetitions=repetitions
         )
         for kind, value, traffic in TRAFFIC:
             result = worst_losses(

@@ -20,11 +20,7 @@ import numpy as np
 from unswayed.arrays import IntArray
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
 from worlds import PARTS, World
-from worlds.production import (
-    ProductionSpec,
-    build_production,
-    production_specs,
-)
+from worlds.production import ProductionSpec, build_production, production_specs
 from worlds.production.building import LIAR_SPECS, build_liar
 
 PER_CELL, WITHOUT_BOTS = "plain mean", "without bots"

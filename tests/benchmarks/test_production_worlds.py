@@ -4,18 +4,9 @@ import numpy as np
 import pytest
 
 from worlds import PARTS
-from worlds.production import (
-    ProductionSpec,
-    build_production,
-    production_specs,
-)
+from worlds.production import ProductionSpec, build_production, production_specs
 from worlds.production.rewards import make_rewards
-from worlds.production.specs import (
-    LOGGINGS,
-    REWARD_KINDS,
-    Logging,
-    RewardKind,
-)
+from worlds.production.specs import LOGGINGS, REWARD_KINDS, Logging, RewardKind
 from worlds.production.traffic import make_platform
 
 FAILURE = 1e-9

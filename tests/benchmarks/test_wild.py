@@ -10,13 +10,7 @@ from unswayed.learners.estimates import Estimates
 from unswayed.learners.methods import METHODS
 from unswayed.learners.paper import learn_paper
 from unswayed.tallies import Tallies, UserTallies
-from wild import (
-    NAIVE,
-    measure,
-    measure_ab,
-    measure_few,
-    summary,
-)
+from wild import NAIVE, measure, measure_ab, measure_few, summary
 from worlds.wild import KINDS
 
 PUSHED = next(kind for kind in KINDS if kind.attack == "sybils")
@@ -24,21 +18,13 @@ PEACE = next(kind for kind in KINDS if kind.group == "peace" and kind.size == "a
 
 
 def plain(
-    tallies: UserTallies,
-    design: Design,
-    *,
-    alpha: float,
-    warmup: Tallies | None = None,
+    tallies: UserTallies, design: Design, *, alpha: float, warmup: Tallies | None = None
 ) -> Estimates:
     """Decide by plain means, and take a tenth of the weight of everybody."""
     estimates = learn_paper(tallies, design, alpha=alpha, warmup=warmup)
     with np.errstate(invalid="ignore"):
         means = tallies.cell_sums("sums") / tallies.cell_sums("plays")
-    return replace(
-        estimates,
-        mean_rewards=means,
-        user_weights=np.full(tallies.n_users, 0.9),
-    )
+    return replace(estimates, mean_rewards=means, user_weights=np.full(tallies.n_users, 0.9))
 
 
 @pytest.fixture(autouse=True)

@@ -62,14 +62,7 @@ def test_bots_are_found_with_what_they_push_and_what_it_costs(
     assert "item 7" not in {change["robust"] for change in told["changed"]}
     assert told["cost"] > 0.0
     table = pq.read_table(users)
-    assert table.column_names[:6] == [
-        "user",
-        "weight",
-        "score",
-        "group",
-        "reason",
-        "interactions",
-    ]
+    assert table.column_names[:6] == ["user", "weight", "score", "group", "reason", "interactions"]
     scores = table["score"].to_numpy()
     assert (np.diff(scores) <= 0).all()
     assert table.num_rows == 900

@@ -36,11 +36,7 @@ def test_means_are_covered_wherever_bad_points_sit(
     }[law]
     points[:, :20] = place
     intervals = mean_intervals(
-        points.ravel(),
-        GROUPS,
-        N_GROUPS,
-        n_bad=np.full(N_GROUPS, 20),
-        failure_probability=DELTA,
+        points.ravel(), GROUPS, N_GROUPS, n_bad=np.full(N_GROUPS, 20), failure_probability=DELTA
     )
     assert n_covered(intervals, 0.0) >= fewest_covered()
 
@@ -85,10 +81,7 @@ def test_skewed_points_that_bad_ones_make_look_symmetric_are_covered(
     points = rng.lognormal(0.0, 0.5, (n_groups, n_points))
     n_bad = int(share * n_points)
     points[:, :n_bad] = 1.0 - 0.5 * rng.uniform(1.0, 4.0, (n_groups, n_bad))
-    given: dict[str, Any] = {
-        "n_bad": np.full(n_groups, n_bad),
-        "failure_probability": DELTA,
-    }
+    given: dict[str, Any] = {"n_bad": np.full(n_groups, n_bad), "failure_probability": DELTA}
     groups = np.repeat(np.arange(n_groups), n_points)
     truth = float(np.exp(0.125))
     fewest = stats.binom.ppf(1e-3, n_groups, 1 - DELTA)

@@ -67,15 +67,9 @@ CONTRACTS = [
         (300,),
         is_split_at_random=True,
     ),
+    Contract(spectral_filter, lambda data, alpha: spectral_filter(data, alpha=alpha), (400, 40)),
     Contract(
-        spectral_filter,
-        lambda data, alpha: spectral_filter(data, alpha=alpha),
-        (400, 40),
-    ),
-    Contract(
-        quantum_entropy_mean,
-        lambda data, alpha: quantum_entropy_mean(data, alpha=alpha),
-        (400, 40),
+        quantum_entropy_mean, lambda data, alpha: quantum_entropy_mean(data, alpha=alpha), (400, 40)
     ),
 ]
 
@@ -92,11 +86,7 @@ def _attacked(contract: Contract, rng: np.random.Generator) -> FloatArray:
 
 
 def test_every_exported_estimator_is_under_contract() -> None:
-    no_estimators = {
-        "trim_count",
-        "bounded_mean_intervals",
-        "mean_intervals",
-    }
+    no_estimators = {"trim_count", "bounded_mean_intervals", "mean_intervals"}
     exported = {name for name in estimators.__all__ if name.islower()} - no_estimators
     assert exported == {contract.function.__name__ for contract in CONTRACTS}
 

@@ -39,11 +39,7 @@ def test_an_interval_of_means_is_the_hull_of_students(
     """Two groups that lie mixed; each has its own number of bad points."""
     points, groups = sign * rng.exponential(size=120), rng.integers(0, 2, 120)
     low, high = mean_intervals(
-        points,
-        groups,
-        2,
-        n_bad=np.array([n_bad, n_bad + 1]),
-        failure_probability=DELTA,
+        points, groups, 2, n_bad=np.array([n_bad, n_bad + 1]), failure_probability=DELTA
     )
     for group in range(2):
         expected = by_student(points[groups == group], n_bad + group, DELTA)

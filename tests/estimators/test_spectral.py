@@ -160,11 +160,7 @@ def test_duplicate_entries_are_summed_and_explicit_zeros_ignored(
 ) -> None:
     matrix, _, _ = sparse_rows(rng, attack="collusion", n_rows=500)
     twice = sparse.csr_array(
-        (
-            np.repeat(matrix.data / 2.0, 2),
-            np.repeat(matrix.indices, 2),
-            2 * matrix.indptr,
-        ),
+        (np.repeat(matrix.data / 2.0, 2), np.repeat(matrix.indices, 2), 2 * matrix.indptr),
         shape=matrix.shape,
     )
     n_entries = twice.nnz

@@ -75,9 +75,7 @@ def test_bias_at_the_trim_edge_is_the_exact_one(
     edge = math.inf if trim == alpha else stats.norm.isf(max(trim - alpha, 0.0) / (1.0 - alpha))
     bad = np.full(n_bad, sign * min(edge, 1e6))
     result = trimmed_mean(
-        10.0 + np.concatenate([good, bad]),
-        alpha=alpha,
-        n_trimmed=round(trim * n_points),
+        10.0 + np.concatenate([good, bad]), alpha=alpha, n_trimmed=round(trim * n_points)
     )
     # The grid of quantiles stands for the law up to O(1/n) inside and one step at the edge.
     assert result.estimate - 10.0 == pytest.approx(sign * bias, abs=2e-5)

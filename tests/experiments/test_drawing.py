@@ -19,11 +19,7 @@ def test_a_single_point_has_a_bar_where_a_curve_has_a_band() -> None:
         draw_curve(
             ax,
             Curve(
-                algorithm="epochs",
-                series="",
-                xs=np.zeros(1),
-                values=values,
-                repetitions=(0, 1, 2),
+                algorithm="epochs", series="", xs=np.zeros(1), values=values, repetitions=(0, 1, 2)
             ),
         )
     (bar,) = [artist for artist in ax.collections if isinstance(artist, LineCollection)]

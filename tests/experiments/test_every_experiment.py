@@ -33,8 +33,7 @@ KINDS = ("figure-2a", "theorem-lower", "guessing-game")
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[] if name in KINDS else pytest.mark.slow) for name in IDS],
+    "name", [pytest.param(name, marks=[] if name in KINDS else pytest.mark.slow) for name in IDS]
 )
 def test_a_tiny_experiment_runs_from_points_to_claims(name: str, tmp_path: Path) -> None:
     experiment = tiny(find_experiment(name))

@@ -231,9 +231,7 @@ TARGETS: dict[str, Target] = {
     "online": Target(run_online, random_bytes),
     "texts": Target(run_texts, lambda: [b"7d", b"drop", b"1.5 h", b"-1.5e3"]),
     "header": Target(
-        run_header,
-        lambda: [as_csv(small_log()), gzip.compress(as_csv(small_log()))],
-        _HEADER_WORDS,
+        run_header, lambda: [as_csv(small_log()), gzip.compress(as_csv(small_log()))], _HEADER_WORDS
     ),
     "csv": Target(reader("a.csv"), lambda: [as_csv(small_log())], _HEADER_WORDS),
     "csv.gz": Target(

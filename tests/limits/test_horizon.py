@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 from unswayed.errors import InputError
-from unswayed.limits import (
-    hiding_distance,
-    largest_interactions,
-    smallest_coalition,
-)
+from unswayed.limits import hiding_distance, largest_interactions, smallest_coalition
 
 one_sided_distance = partial(hiding_distance, is_one_sided=True)
 largest_one_sided_interactions = partial(largest_interactions, is_one_sided=True)

@@ -95,13 +95,7 @@ def test_a_log_that_is_large_enough_withstands_more_than_was_asked(
 
     def plays_at(fraction: float) -> int:
         plan = plan_traffic(
-            log.context_probabilities,
-            3,
-            fraction,
-            0.09,
-            0.1,
-            n_users=2_000,
-            traffic=log.traffic,
+            log.context_probabilities, 3, fraction, 0.09, 0.1, n_users=2_000, traffic=log.traffic
         )
         return plan.methods[0].interactions_per_user
 

@@ -43,11 +43,7 @@ def test_plays_follow_the_formula_with_the_fitted_factor() -> None:
     """Few contexts, so that no plays go into context probabilities."""
     nu = np.array([0.4, 0.3, 0.2, 0.1])
     plan = planned(context_probabilities=nu, n_actions=5, n_users=10_000)
-    fitted = method_constants(
-        Shape.FREQUENT,
-        alpha=0.1,
-        failure_probability=0.1,
-    )
+    fitted = method_constants(Shape.FREQUENT, alpha=0.1, failure_probability=0.1)
     corruption = 0.1 + fitted.few_users * 5 * math.log(20) / 10_000
     expected = (fitted.factor * instance_complexity(nu, 5) / 0.05) ** 2 * corruption
     assert plan.methods[0].interactions_per_user == math.ceil(expected)
@@ -217,9 +213,5 @@ def test_no_calibrated_world_lost_more_than_the_factor_allows(shape: Shape) -> N
         for row in fitted["rows"]:
             if row["shape"] != shape:
                 continue
-            factor = method_constants(
-                shape,
-                alpha=row["alpha"],
-                failure_probability=0.5,
-            ).factor
+            factor = method_constants(shape, alpha=row["alpha"], failure_probability=0.5).factor
             assert row["mean"] <= factor + 1e-12

@@ -21,11 +21,7 @@ def test_the_page_quotes_what_the_command_says(capsys: pytest.CaptureFixture[str
 def test_the_page_lists_the_fitted_factors() -> None:
     for fraction in (0.03, 0.1, 0.2, 0.3):
         factors = [
-            method_constants(
-                shape,
-                alpha=fraction,
-                failure_probability=0.1,
-            ).factor
+            method_constants(shape, alpha=fraction, failure_probability=0.1).factor
             for shape in Shape
         ]
         assert f"| {fraction:g} | {factors[0]:.2f} | {factors[1]:.2f} |" in TEXT

@@ -188,9 +188,7 @@ def test_rewards_outside_the_stated_range_are_refused(store: str, tmp_path: Path
             assert server.refused("POST", "/v1/shop/reward", body) == (422, "bad_reward")
 
 
-def test_the_reward_of_a_decision_that_was_never_recorded_brings_it_back(
-    shop: Running,
-) -> None:
+def test_the_reward_of_a_decision_that_was_never_recorded_brings_it_back(shop: Running) -> None:
     """As after a crash: the token alone says what was decided."""
     decision = shop.decide("dora", "dinner")
     until(lambda: shop.get("/v1/shop/status")["decisions"] == 1)

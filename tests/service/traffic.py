@@ -15,12 +15,7 @@ BEST = {"lunch": "soup", "dinner": "curry"}
 
 
 def visit(
-    server: Running,
-    rng: np.random.Generator,
-    *,
-    n_users: int,
-    visits: int,
-    colluders: float,
+    server: Running, rng: np.random.Generator, *, n_users: int, visits: int, colluders: float
 ) -> dict[tuple[str, str], list[float]]:
     """Send every user so often to each context; return all rewards by (context, action).
 

@@ -37,11 +37,7 @@ class LazyRecorder(Recorder):
 
 
 def recorded(
-    kind: type[Recorder],
-    attack: Attack,
-    *,
-    seed: int,
-    crowd: Crowd,
+    kind: type[Recorder], attack: Attack, *, seed: int, crowd: Crowd
 ) -> tuple[Recorder, IntArray]:
     """Run one recorder and return it with the coalition's user codes."""
     made: list[Recorder] = []
@@ -126,12 +122,7 @@ def test_learners_get_the_assumed_share_and_not_the_true_one(seed: int) -> None:
         return Believer(setting)
 
     for assumed in (None, 0.05):
-        crowd = Crowd(
-            n_users=50,
-            interactions_per_user=2,
-            alpha=0.3,
-            assumed_fraction=assumed,
-        )
+        crowd = Crowd(n_users=50, interactions_per_user=2, alpha=0.3, assumed_fraction=assumed)
         attack = make_attack("push")
         run(small_instance(seed), attack, make, crowd, algorithm="x", seed=seed)
         assert attack.briefing.n_accounts == 15

@@ -62,10 +62,7 @@ def build_production(spec: ProductionSpec, seed: int) -> World:
 
 
 def _targets(
-    spec: ProductionSpec,
-    rng: np.random.Generator,
-    true_means: FloatArray,
-    is_available: BoolArray,
+    spec: ProductionSpec, rng: np.random.Generator, true_means: FloatArray, is_available: BoolArray
 ) -> IntArray:
     """Return what each of two coalitions pushes in each context; shape (2, n_contexts).
 

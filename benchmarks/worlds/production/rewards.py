@@ -159,11 +159,7 @@ class RewardModel:
         return np.round(self.baskets[contexts, actions] * np.exp(noise), 2)
 
     def high(
-        self,
-        rng: np.random.Generator,
-        contexts: IntArray,
-        actions: IntArray,
-        honest: FloatArray,
+        self, rng: np.random.Generator, contexts: IntArray, actions: IntArray, honest: FloatArray
     ) -> FloatArray:
         """Return rewards that push an item; ``honest`` are the honest rewards of the log."""
         kind, n = self.spec.rewards, len(contexts)

@@ -7,16 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 
 from unswayed.randomness import generator
-from worlds.wild.specs import (
-    ATTACKS,
-    Activity,
-    Family,
-    Group,
-    Logging,
-    Size,
-    Trait,
-    WildSpec,
-)
+from worlds.wild.specs import ATTACKS, Activity, Family, Group, Logging, Size, Trait, WildSpec
 from worlds.world import Part
 
 Range = tuple[float, float]

@@ -219,12 +219,7 @@ def test_constant_baskets_stand_out_where_purchases_are_rare(
 
 
 def clicks_world(
-    rng: np.random.Generator,
-    plays: IntArray,
-    n_bad: int,
-    n_contexts: int,
-    *,
-    n_attacked: int,
+    rng: np.random.Generator, plays: IntArray, n_bad: int, n_contexts: int, *, n_attacked: int
 ) -> tuple[Tallies, IntArray, IntArray]:
     """Return clicks of 4 %, of 9 % on the best of five actions, and who lies about one other.
 

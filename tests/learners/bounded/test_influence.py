@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 
 from unswayed.arrays import FloatArray
 from unswayed.engine import Blocked
-from unswayed.learners.bounded.means import (
-    CellMeans,
-    cell_means,
-    find_caps,
-    most_plays,
-    weighed,
-)
+from unswayed.learners.bounded.means import CellMeans, cell_means, find_caps, most_plays, weighed
 from unswayed.learners.bounded.rewards import Reading, Responses, read, read_rewards
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, tally
