@@ -43,7 +43,8 @@ def test_coalitions_found_in_a_sample_are_taken_out_where_the_blocks_are(
     client: Any, rewards_are: str, write_log: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Searches see a part of the users; members are found among all, on the workers."""
-    monkeypatch.setattr(bounded, "SEARCH_ENTRIES", 15_000)
+    for name in ("WHOLE_ENTRIES", "SEARCH_ENTRIES"):
+        monkeypatch.setattr(bounded, name, 15_000)
     monkeypatch.setattr(rewards, "SAMPLE_ENTRIES", 15_000)
     source = str(write_log(rewards_are))
     here = learn_log(source, alpha=0.1)

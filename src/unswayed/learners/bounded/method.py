@@ -60,8 +60,9 @@ from unswayed.policy import best_known
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, UserTallies, joined
 
-SEARCH_ENTRIES = 200_000
-"""Coalitions are searched among random accounts with about this many entries."""
+WHOLE_ENTRIES, SEARCH_ENTRIES = 200_000, 60_000
+"""Coalitions are searched among all accounts of logs with up to the first number of entries, and
+among random accounts of larger ones with about the second."""
 
 CLEAR, ENTRIES = 70.0, 20_000
 """Nats of evidence from which a group is flagged, with so many entries in the search; with fewer
@@ -328,7 +329,8 @@ def find_coalitions(
     """Find coalitions, one after the other, and the bounded means without those that are clear."""
     rng = generator(seed, "bounded")
     reading = read_rewards(tallies, rng)
-    chosen = sampled_codes(tallies, rng, SEARCH_ENTRIES)
+    is_whole = int(tallies.cell_users().sum()) <= WHOLE_ENTRIES
+    chosen = sampled_codes(tallies, rng, WHOLE_ENTRIES if is_whole else SEARCH_ENTRIES)
     reviewed = reviewed or Reviewed.nobody(tallies.n_users)
     searched, weights = np.ones(tallies.n_users), np.where(reviewed.is_fake, 0.0, 1.0)
     groups: list[Group] = []
