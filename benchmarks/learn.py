@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 
 from unswayed.engine import DaskWorkers
 from unswayed.engine.workers import connected
+from unswayed.estimators.rows import SparseRows
 from unswayed.events import Columns, read_events
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
 from unswayed.learners.paper import reward_rows
@@ -191,7 +192,7 @@ def _iteration_seconds(tallies: UserTallies, repetitions: int) -> float:
     direction = np.ones((rows.n_columns, 1))
 
     def iterate() -> None:
-        rows.gram(weights, centre, direction)
+        rows.total(SparseRows.gram, weights, centre, direction)
 
     return _fastest(iterate, repetitions * 5)
 

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from unswayed.estimators.sparse_kernels import gram_vector
+from unswayed.estimators.rows import gram_vector
 from unswayed.learners.design import uniform_design
 from unswayed.learners.methods import METHODS
 from unswayed.randomness import generator

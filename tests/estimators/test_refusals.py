@@ -77,7 +77,11 @@ def test_points_that_have_no_mean_are_refused(
             "The matrix of rows holds 12 numbers that are NaN or infinite: drop them or set them "
             "first.",
         ),
-        (ROWS * 1e200, {}, "Typical entries are about 1e+200: rescale the rows towards 1 first."),
+        (
+            np.diag([1e200] * 3),
+            {},
+            "Typical entries are about 1e+200: rescale the rows towards 1 first.",
+        ),
         (ROWS, {"row_weights": [1.0]}, "row_weights has shape (1,): it must be (4,)."),
         (
             ROWS,

@@ -10,7 +10,8 @@ from scipy import sparse
 from scipy.linalg import expm
 
 from tests.estimators.samples import normal_rows, sparse_rows
-from unswayed.estimators.rows import DenseRows, SparseRows, as_rows
+from unswayed.estimators import spectral_filter
+from unswayed.estimators.rows import SparseRows, as_rows
 from unswayed.estimators.spectral_filter import exponential_times
 from unswayed.estimators.spectrum import WeightedRows
 
@@ -22,11 +23,14 @@ def test_products_equal_those_of_centred_rows(
 ) -> None:
     matrix, _, _ = sparse_rows(rng, n_rows=80, n_columns=20, per_row=6)
     array = matrix.toarray()
-    rows = as_rows(matrix if is_sparse else array)
+    rows, origin = as_rows(matrix if is_sparse else array)
+    assert isinstance(rows, SparseRows)
+    if origin is not None:
+        array = array - origin
     weights, centre = rng.random(80), rng.standard_normal(20)
     directions = rng.standard_normal((20, width))
     centred = array - centre
-    np.testing.assert_allclose(rows.mean(weights), np.average(array, axis=0, weights=weights))
+    np.testing.assert_allclose(rows.weighted_sum(weights), weights @ array)
     np.testing.assert_allclose(rows.project(centre, directions), centred @ directions)
     np.testing.assert_allclose(
         rows.gram(weights, centre, directions),
@@ -46,7 +50,7 @@ def test_the_series_equals_the_matrix_exponential(
     exponent: float, rng: np.random.Generator
 ) -> None:
     array = normal_rows(rng, n_rows=200, n_columns=30).rows
-    sample = WeightedRows.centred(as_rows(array), np.ones(200))
+    sample = WeightedRows.centred(as_rows(array)[0], np.ones(200))
     covariance = np.cov(array, rowvar=False, bias=True)
     top = 1.05 * np.linalg.eigvalsh(covariance)[-1]
     vectors = rng.standard_normal((30, 4))
@@ -61,22 +65,28 @@ def test_rows_of_any_numbers_become_floats(kind: type) -> None:
     array: Any = np.array([[1, 0, 1], [0, 0, 1]]).astype(kind)
     matrices: list[Any] = [array, array.tolist(), sparse.csr_array(array), sparse.coo_matrix(array)]
     for matrix in matrices:
-        rows = as_rows(matrix)
+        rows, origin = as_rows(matrix)
+        assert isinstance(rows, SparseRows)
         assert rows.shape == (2, 3)
-        assert rows.mean(np.ones(2)).tolist() == [0.5, 0.0, 1.0]
+        mean = rows.weighted_sum(np.ones(2)) / 2 + (0.0 if origin is None else origin)
+        assert mean.tolist() == [0.5, 0.0, 1.0]
         assert rows.largest_entries().dtype == np.float64
-        assert as_rows(rows) is rows
+        assert as_rows(rows) == (rows, None)
 
 
 def test_a_sparse_matrix_is_copied_only_to_sum_duplicates() -> None:
     clean = sparse.csr_array(np.array([[1.0, 2.0], [0.0, 3.0]]))
-    taken = as_rows(clean)
+    taken, origin = as_rows(clean)
     assert isinstance(taken, SparseRows)
+    assert origin is None
     assert np.shares_memory(taken.data, clean.data)
     twice = sparse.csr_array((np.array([1.0, 1.0, 3.0]), np.array([0, 0, 1]), np.array([0, 2, 3])))
-    assert as_rows(twice).largest_entries().tolist() == [2.0, 3.0]
+    assert as_rows(twice)[0].each(SparseRows.largest_entries).tolist() == [2.0, 3.0]
     assert twice.nnz == 3
-    dense = np.array([[1.0, 2.0]])
-    taken_dense = as_rows(dense)
-    assert isinstance(taken_dense, DenseRows)
-    assert taken_dense.array is dense
+
+
+def test_dense_rows_far_from_zero_keep_their_digits(rng: np.random.Generator) -> None:
+    array = rng.standard_normal((500, 4))
+    near, far = (spectral_filter(array + offset, alpha=0.1) for offset in (0.0, 2.0**30))
+    np.testing.assert_allclose(far.estimate - 2.0**30, near.estimate, atol=1e-6)
+    np.testing.assert_allclose(far.weights, near.weights, atol=1e-6)

@@ -45,16 +45,13 @@ def test_rows_in_blocks_answer_as_the_rows_of_one_matrix(
     one, blocks = both(rng, bounds)
     weights, centre, directions = rng.random(300), rng.normal(size=48), rng.normal(size=(48, 3))
     pairs = [
-        (one.mean(weights), blocks.mean(weights)),
-        (one.largest_entries(), blocks.largest_entries()),
-        (one.squared_distances(centre), blocks.squared_distances(centre)),
-        (one.column_squares(weights, centre), blocks.column_squares(weights, centre)),
-        (one.project(centre, directions), blocks.project(centre, directions)),
-        (one.gram(weights, centre, directions), blocks.gram(weights, centre, directions)),
-        (
-            one.gram(weights, centre, directions[:, :1]),
-            blocks.gram(weights, centre, directions[:, :1]),
-        ),
+        (rows.total(SparseRows.weighted_sum, weights) for rows in (one, blocks)),
+        (rows.each(SparseRows.largest_entries) for rows in (one, blocks)),
+        (rows.each(SparseRows.squared_distances, centre) for rows in (one, blocks)),
+        (rows.total(SparseRows.column_squares, weights, centre) for rows in (one, blocks)),
+        (rows.each(SparseRows.project, centre, directions) for rows in (one, blocks)),
+        (rows.total(SparseRows.gram, weights, centre, directions) for rows in (one, blocks)),
+        (rows.total(SparseRows.gram, weights, centre, directions[:, :1]) for rows in (one, blocks)),
     ]
     for expected, found in pairs:
         if len(bounds) == 2:
@@ -69,12 +66,16 @@ def test_keeping_rows_keeps_the_marked_ones_even_after_equal_weights(
     rng: np.random.Generator,
 ) -> None:
     one, blocks = both(rng, BOUNDS)
-    blocks.mean(np.ones(300))  # a mask of ones must not be taken for these weights
+    total = SparseRows.weighted_sum
+    blocks.total(total, np.ones(300))  # a mask of ones must not be taken for these weights
     assert blocks.keep(np.ones(300, np.bool_)).shape == (300, 48)
     is_kept = rng.random(300) < 0.5
     weights = rng.random(int(is_kept.sum()))
     np.testing.assert_allclose(
-        blocks.keep(is_kept).mean(weights), one.keep(is_kept).mean(weights), rtol=1e-10
+        blocks.keep(is_kept).total(total, weights),
+        one.keep(is_kept).weighted_sum(weights),
+        rtol=1e-10,
+        atol=1e-12,
     )
 
 

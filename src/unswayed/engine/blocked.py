@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from operator import getitem
+from operator import attrgetter, getitem
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.engine.workers import HERE, Call, Workers
-from unswayed.estimators import sparse_kernels as kernels
 from unswayed.estimators.rows import SparseRows
 
 #: Ours: arrays whose copies for all blocks exceed this many bytes are broadcast once; for smaller
@@ -215,7 +214,7 @@ class BlockedRows:
     @classmethod
     def of(cls, blocks: Blocked[SparseRows]) -> BlockedRows:
         """Return the rows of blocks, which are asked for their shapes."""
-        n_rows, n_columns = zip(*blocks.map_blocks(_shape), strict=True)
+        n_rows, n_columns = zip(*blocks.map_blocks(attrgetter("shape")), strict=True)
         return cls(Blocked(blocks.workers, blocks.handles, n_rows), n_columns[0])
 
     @property
@@ -223,51 +222,18 @@ class BlockedRows:
         """Number of rows and columns."""
         return self.blocks.n_rows, self.n_columns
 
-    def mean(self, weights: FloatArray) -> FloatArray:
-        """Return the weighted mean of the rows."""
-        total = self.blocks.add_blocks(_weighted_sum, rows=weights)
-        return np.asarray(total / weights.sum())
-
-    def largest_entries(self) -> FloatArray:
-        """Return the largest absolute entry of each row."""
-        return self.blocks.map_rows(SparseRows.largest_entries)
-
     def keep(self, is_kept: BoolArray) -> BlockedRows:
         """Return the marked rows only."""
         sizes = tuple(int(piece.sum()) for piece in cut(is_kept, self.blocks.sizes))
-        kept: Blocked[SparseRows] = self.blocks.transformed(
-            SparseRows.keep,  # type: ignore[arg-type]  # returns rows of the same kind
-            rows=is_kept,
-            sizes=sizes,
-        )
+        kept = self.blocks.transformed(SparseRows.keep, rows=is_kept, sizes=sizes)
         return BlockedRows(kept, self.n_columns)
 
-    def squared_distances(self, centre: FloatArray) -> FloatArray:
-        """Return the squared distance of each row from the centre."""
-        return self.blocks.map_rows(SparseRows.squared_distances, centre)
+    def each(self, method: Callable[..., FloatArray], *arguments: Any) -> FloatArray:
+        """Return what a method of ``SparseRows`` computes for each row."""
+        return self.blocks.map_rows(method, *arguments)
 
-    def column_squares(self, weights: FloatArray, centre: FloatArray) -> FloatArray:
-        """Return the weighted sum of squares of each centred column."""
-        squares: FloatArray = self.blocks.add_blocks(
-            SparseRows.column_squares, centre, rows=weights
-        )
-        return squares
-
-    def project(self, centre: FloatArray, directions: FloatArray) -> FloatArray:
-        """Return the centred rows times directions of shape (n_columns, k)."""
-        return self.blocks.map_rows(SparseRows.project, centre, directions)
-
-    def gram(self, weights: FloatArray, centre: FloatArray, directions: FloatArray) -> FloatArray:
-        """Return the centred, weighted Gram matrix times directions of shape (n_columns, k)."""
-        product: FloatArray = self.blocks.add_blocks(
-            SparseRows.gram, centre, directions, rows=weights
-        )
-        return product
-
-
-def _shape(rows: SparseRows) -> tuple[int, int]:
-    return rows.shape
-
-
-def _weighted_sum(rows: SparseRows, weights: FloatArray) -> FloatArray:
-    return kernels.weighted_sum(rows.data, rows.indices, rows.indptr, weights, rows.n_columns)
+    def total(
+        self, method: Callable[..., FloatArray], weights: FloatArray, *arguments: Any
+    ) -> FloatArray:
+        """Return what a method of ``SparseRows`` adds up over the weighted rows."""
+        return np.asarray(self.blocks.add_blocks(method, *arguments, rows=weights))

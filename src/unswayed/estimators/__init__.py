@@ -1,14 +1,15 @@
 """Robust means of arrays: points in one dimension, rows in many; nothing of users or bandits."""
 
 from unswayed.estimators.intervals import Intervals, bounded_mean_intervals, mean_intervals
-from unswayed.estimators.results import (
-    GroupedEstimates,
+from unswayed.estimators.spectral_filter import (
     MeanEstimate,
     SpectrumStep,
-    UnivariateEstimate,
+    quantum_entropy_mean,
+    spectral_filter,
 )
-from unswayed.estimators.spectral_filter import quantum_entropy_mean, spectral_filter
 from unswayed.estimators.trimming import (
+    GroupedEstimates,
+    UnivariateEstimate,
     lugosi_mendelson_mean,
     median_of_means,
     trim_count,

@@ -15,8 +15,7 @@ from scipy import special
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
-from unswayed.estimators.inputs import check_failure_probability
-from unswayed.estimators.trimming import sort_within_groups
+from unswayed.estimators.trimming import check_failure_probability, sort_within_groups
 
 FEWEST_GOOD = 5
 """Ours: with fewer good points than this no normal approximation is attempted."""

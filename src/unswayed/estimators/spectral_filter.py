@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,9 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from unswayed.arrays import BoolArray, FloatArray
 from unswayed.errors import InputError, check_adversarial_fraction
-from unswayed.estimators.inputs import check_row_weights
-from unswayed.estimators.results import MeanEstimate, SpectrumStep, StopReason
-from unswayed.estimators.rows import RowMatrix, Rows, as_rows
+from unswayed.estimators.rows import RowMatrix, Rows, SparseRows, as_rows, check_finite
 from unswayed.estimators.spectrum import (
     HonestNoise,
     WeightedRows,
@@ -58,6 +56,36 @@ LEAST_PROGRESS = 0.1
 """Ours: a round that would remove less than this many rows ends the rounds."""
 
 
+StopReason: TypeAlias = Literal["spectrum", "tail", "budget", "iterations"]
+"""Why a spectral estimator stopped.
+
+``"spectrum"``: no direction spreads more than honest noise does. ``"tail"``: a direction spreads
+more, but no row stands out in it. ``"budget"``: as much weight was removed as the adversarial
+fraction allows. ``"iterations"``: the round limit was reached.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SpectrumStep:
+    """One look at the spectrum: the largest variance of the kept rows, and the honest limit."""
+
+    top_eigenvalue: float
+    threshold: float
+    removed: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeanEstimate:
+    """The estimate of a mean vector."""
+
+    estimate: FloatArray  # shape (n_columns,), the weighted mean of the rows
+    weights: FloatArray  # shape (n_rows,), in [0, 1]: what each row was left with
+    iterations: int  # rounds in which weight was removed
+    spectrum: tuple[SpectrumStep, ...]  # one for each time the spectrum was looked at
+    stopped: StopReason
+    removed: float  # share of the starting weight
+
+
 class Suspicion(NamedTuple):
     """Share that each row may keep of its weight, and how many honest deviations it lies out."""
 
@@ -88,38 +116,49 @@ def prune(
 ) -> MeanEstimate:
     """Remove weight from suspicious rows until the spectrum looks honest or the budget is used."""
     alpha = check_adversarial_fraction(alpha)
-    rows = as_rows(matrix)
-    weights = check_row_weights(row_weights, rows.shape[0])
-    if alpha == 0.0:  # nobody may be removed
-        return MeanEstimate(rows.mean(weights), weights, 0, (), "budget", 0.0)
-
+    rows, origin = as_rows(matrix)
+    weights = _checked_weights(row_weights, rows.shape[0])
+    spectrum: tuple[SpectrumStep, ...] = ()
+    stopped: StopReason = "budget"
     # Idle BLAS threads would spin on a core that the kernels could use.
     with threadpool_limits(limits=1, user_api="blas"):
-        is_sane = _is_sane(rows)
         start_total = float(weights.sum())
-        look, spectrum, stopped = _rounds(
-            rows if is_sane.all() else rows.keep(is_sane),
-            weights[is_sane],
-            score,
-            alpha=alpha,
-            start_total=start_total,
-        )
-    weights = np.zeros(rows.shape[0])
-    weights[is_sane] = look.sample.weights
-    removed = max(0.0, 1.0 - look.sample.total / start_total)
+        if alpha == 0.0:  # nobody may be removed
+            sample = WeightedRows.centred(rows, weights)
+        else:
+            is_sane = _is_sane(rows)
+            kept = rows if is_sane.all() else rows.keep(is_sane)
+            sample, spectrum, stopped = _rounds(
+                kept, weights[is_sane], score, alpha=alpha, start_total=start_total
+            )
+            weights = np.zeros(rows.shape[0])
+            weights[is_sane] = sample.weights
     return MeanEstimate(
-        estimate=look.sample.centre,
+        estimate=sample.centre if origin is None else sample.centre + origin,
         weights=weights,
-        iterations=len(spectrum) - 1,  # each look but the first follows a removal
+        iterations=max(len(spectrum) - 1, 0),  # each look but the first follows a removal
         spectrum=spectrum,
         stopped=stopped,
-        removed=removed,
+        removed=max(0.0, 1.0 - sample.total / start_total),
     )
+
+
+def _checked_weights(row_weights: ArrayLike | None, n_rows: int) -> FloatArray:
+    """Return starting weights with largest weight 1; all ones when none are given."""
+    if row_weights is None:
+        return np.ones(n_rows)
+    weights = np.array(row_weights, dtype=np.float64)
+    if weights.shape != (n_rows,):
+        raise InputError(f"row_weights has shape {weights.shape}: it must be ({n_rows},).")
+    check_finite(weights, name="row_weights")
+    if weights.min() < 0.0 or weights.max() == 0.0:
+        raise InputError("row_weights must be non-negative, and at least one must be positive.")
+    return np.asarray(weights / weights.max())
 
 
 def _is_sane(rows: Rows) -> BoolArray:
     """Mark the rows whose norm is not absurdly large compared with the typical non-empty row."""
-    sizes = rows.largest_entries()
+    sizes = rows.each(SparseRows.largest_entries)
     if not sizes.any():
         return np.ones(sizes.size, dtype=np.bool_)
     typical = float(np.median(sizes[sizes > 0.0]))
@@ -132,8 +171,8 @@ def _is_sane(rows: Rows) -> BoolArray:
 
 def _rounds(
     rows: Rows, weights: FloatArray, score: Score, *, alpha: float, start_total: float
-) -> tuple[Look, tuple[SpectrumStep, ...], StopReason]:
-    """Run the rounds on sane rows; return the last look, the spectrum and why they ended."""
+) -> tuple[WeightedRows, tuple[SpectrumStep, ...], StopReason]:
+    """Run the rounds on sane rows; return the rows, the spectrum and why the rounds ended."""
     budget = min(BUDGET_FACTOR * alpha, LARGEST_BUDGET)
     spectrum: list[SpectrumStep] = []
     start: FloatArray | None = None
@@ -165,7 +204,7 @@ def _rounds(
         start = look.next_start
         # Running sums round: what is lost may exceed what was there by a speck.
         sample = WeightedRows.centred(rows, np.maximum(sample.weights - lost, 0.0))
-    return look, tuple(spectrum), stopped
+    return sample, tuple(spectrum), stopped
 
 
 def _look(sample: WeightedRows, start: FloatArray | None, *, alpha: float) -> Look:
@@ -173,7 +212,7 @@ def _look(sample: WeightedRows, start: FloatArray | None, *, alpha: float) -> Lo
     variances = believable_column_variances(sample, alpha=alpha)
     noise = HonestNoise(variances, sample.effective_rows)
     top = top_direction(sample, start)
-    projections = sample.rows.project(sample.centre, top.vector[:, None])[:, 0]
+    projections = sample.rows.each(SparseRows.project, sample.centre, top.vector[:, None])[:, 0]
     centre = weighted_quantile(projections, sample.weights, 0.5)
     spread = robust_variance(projections, sample.weights, centre)
     honest, threshold = noise.variance_and_threshold(np.square(top.vector), spread)
@@ -225,10 +264,11 @@ def spectral_filter(
     Parameters
     ----------
     matrix
-        Shape ``(n_rows, n_columns)``, dense or scipy CSR; never densified, never copied but to
-        become float64. Columns of very different variance are best rescaled before, and more
-        than twice the adversarial fraction of the rows should not be empty: a minority of rows
-        that stand out from a majority that agrees cannot be distinguished from an attack.
+        Shape ``(n_rows, n_columns)``, scipy CSR or dense; sparse rows are never made dense, and
+        dense ones are copied to sparse rows. Columns of very different variance are best rescaled
+        before, and more than twice the adversarial fraction of the rows should not be empty: a
+        minority of rows that stand out from a majority that agrees cannot be distinguished from an
+        attack.
     alpha
         Share of rows that may be anything; below 1/2.
     row_weights
@@ -347,7 +387,7 @@ class _EntropyScore:
         self.n_rounds += 1
         root = self._density_root(WeightedRows.centred(sample.rows, self.past_weights))
 
-        projections = sample.rows.project(sample.centre, root)
+        projections = sample.rows.each(SparseRows.project, sample.centre, root)
         # Bad rows drag the mean, and good rows on the far side would then score highest.
         for column in projections.T:
             column -= weighted_quantile(column, sample.weights, 0.5)

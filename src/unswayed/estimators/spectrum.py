@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from unswayed.arrays import FloatArray
-from unswayed.estimators.rows import Rows
+from unswayed.estimators.rows import Rows, SparseRows
 from unswayed.randomness import generator
 
 NORMAL_QUARTILE = 0.6744897501960817
@@ -68,11 +68,8 @@ def kept_shares(scores: FloatArray, weights: FloatArray, law_tails: FloatArray) 
     np.minimum.accumulate(np.minimum(shares, 1.0), out=shares)
     # Tied rows share the fate of the first of them, whatever their order.
     ordered = scores[outward]
-    is_new = np.ones(outer.size, np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
-    first = np.maximum.accumulate(np.where(is_new, np.arange(outer.size), 0))
     kept = np.ones(scores.size)
-    kept[outward] = shares[first]
+    kept[outward] = shares[np.searchsorted(ordered, ordered)]
     return kept
 
 
@@ -193,7 +190,7 @@ class WeightedRows:
     @classmethod
     def centred(cls, rows: Rows, weights: FloatArray) -> WeightedRows:
         """Centre the rows on their weighted mean."""
-        return cls(rows, weights, rows.mean(weights))
+        return cls(rows, weights, rows.total(SparseRows.weighted_sum, weights) / weights.sum())
 
     @property
     def total(self) -> float:
@@ -207,7 +204,8 @@ class WeightedRows:
 
     def covariance_times(self, directions: FloatArray) -> FloatArray:
         """Return the weighted covariance times directions of shape ``(n_columns, k)``."""
-        return self.rows.gram(self.weights, self.centre, directions) / self.total
+        gram = self.rows.total(SparseRows.gram, self.weights, self.centre, directions)
+        return gram / self.total
 
 
 def top_direction(sample: WeightedRows, start: FloatArray | None) -> TopEigenpair:
@@ -244,11 +242,12 @@ def believable_column_variances(sample: WeightedRows, *, alpha: float) -> FloatA
     Rows far from the centre count less, so bad rows cannot inflate most columns; columns far above
     the others are lowered to a believable height, so bad rows cannot inflate a few.
     """
-    distances = sample.rows.squared_distances(sample.centre)
+    distances = sample.rows.each(SparseRows.squared_distances, sample.centre)
     limit = _far_distance(distances, sample, alpha)
     shrinkage = np.ones_like(distances)
     np.divide(limit, distances, out=shrinkage, where=distances > limit)
-    variances = sample.rows.column_squares(sample.weights * shrinkage, sample.centre) / sample.total
+    weights = sample.weights * shrinkage
+    variances = sample.rows.total(SparseRows.column_squares, weights, sample.centre) / sample.total
     logs = np.log(variances[variances > 0.0])
     if logs.size == 0:
         return variances

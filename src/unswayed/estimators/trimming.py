@@ -3,22 +3,76 @@
 from __future__ import annotations
 
 import math
-from typing import overload
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from unswayed.arrays import FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError, check_adversarial_fraction
-from unswayed.estimators.inputs import check_failure_probability, check_finite, check_values
-from unswayed.estimators.results import GroupedEstimates, UnivariateEstimate
+from unswayed.estimators.rows import check_finite
 from unswayed.estimators.spectrum import NORMAL_QUARTILE
 from unswayed.names import known_keywords
 
 DEFAULT_FAILURE_PROBABILITY = 0.05
 """Ours. Callers with many groups divide it by their number."""
+
+UnivariateOutcome: TypeAlias = Literal["mean", "trimmed", "clipped", "blocks", "median"]
+"""What a one-dimensional estimator did.
+
+``"mean"``: nothing had to be cut. ``"trimmed"``: both ends were removed. ``"clipped"``: both ends
+were pulled in. ``"blocks"``: the median of block means. ``"median"``: there were too few points
+for the method, so the median was taken instead.
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnivariateEstimate:
+    """The estimate of one mean.
+
+    ``standard_error`` is from the winsorised spread of the points: it holds the sampling noise of
+    the good points and not the bias that bad points may cause. ``n_tolerated`` bad points, wherever
+    they sit, cannot carry the estimate outside the range of the good points.
+    """
+
+    estimate: float
+    standard_error: float  # NaN for a single point
+    weights: FloatArray  # (n_points,), share of each point that entered as it is; ties share alike
+    n_tolerated: int
+    is_covered: bool  # whether n_tolerated reaches the upper quantile of the number of bad points
+    outcome: UnivariateOutcome
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupedEstimates:
+    """Trimmed means of many groups; every array has shape ``(n_groups,)``."""
+
+    estimates: FloatArray  # NaN for a group without points
+    standard_errors: FloatArray  # as in UnivariateEstimate; NaN below two points
+    n_points: IntArray  # implicit zeros included
+    n_trimmed: IntArray  # points removed at each of the two ends
+    is_covered: BoolArray  # else the group was too small, and its median was taken
+
+
+def _checked_points(values: ArrayLike) -> FloatArray:
+    """Return the points of a one-dimensional estimator as floats, or say what is wrong."""
+    points = np.asarray(values, dtype=np.float64)
+    if points.ndim != 1:
+        raise InputError(f"values has {points.ndim} dimensions: give a one-dimensional array.")
+    if points.size == 0:
+        raise InputError("values is empty: a mean needs at least one point.")
+    check_finite(points, name="values")
+    return points
+
+
+def check_failure_probability(value: float) -> float:
+    """Return the failure probability as a float, or say why it cannot be one."""
+    if not 0.0 < value < 1.0:  # also refuses NaN
+        raise InputError(f"failure_probability is {value}: it must lie between 0 and 1.")
+    return float(value)
 
 
 @overload
@@ -108,7 +162,7 @@ def trimmed_mean(
     >>> trimmed_mean([1.0, 2.0, 3.0, 4.0, 1e9], alpha=0.1).estimate
     3.0
     """
-    points = check_values(values)
+    points = _checked_points(values)
     n_points = points.size
     n_bad = n_trimmed
     if n_bad is None:
@@ -323,7 +377,7 @@ def lugosi_mendelson_mean(
     >>> lugosi_mendelson_mean(points, alpha=0.001, rng=generator(0)).estimate
     7.0
     """
-    points = check_values(values)
+    points = _checked_points(values)
     alpha = check_adversarial_fraction(alpha)
     delta = check_failure_probability(failure_probability)
     half = points.size // 2
@@ -398,7 +452,7 @@ def median_of_means(
     >>> median_of_means(points, alpha=0.01, rng=generator(0)).estimate
     7.0
     """
-    points = check_values(values)
+    points = _checked_points(values)
     n_points = points.size
     n_bad = trim_count(n_points, alpha=alpha, failure_probability=failure_probability)
     wanted = 2 * n_bad + 1 + math.ceil(BLOCKS_PER_LOG * math.log(1.0 / failure_probability))

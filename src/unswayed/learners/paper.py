@@ -59,7 +59,7 @@ def robust_mean(
     if multivariate is None:
         return spectral_filter(rows, alpha=alpha, row_weights=row_weights)
     n_rows, n_columns = rows.shape
-    dense = rows.project(np.zeros(n_columns), np.eye(n_columns))
+    dense = rows.each(SparseRows.project, np.zeros(n_columns), np.eye(n_columns))
     mean = np.asarray(multivariate(dense, alpha), dtype=np.float64)
     if mean.shape != (n_columns,):
         raise InputError(f"multivariate returned shape {mean.shape} instead of {(n_columns,)}.")
@@ -125,54 +125,64 @@ def _capped_visits(tallies: Tallies, most: float) -> FloatArray:
 
 def visit_rows(tallies: Tallies, scales: FloatArray) -> SparseRows:
     """Return b_i = (1/n_i) Σ_t σ_{s_t}^-1 e_{s_t} of each active user."""
+    columns = np.repeat(np.arange(tallies.n_contexts), tallies.n_actions)
+    factors = np.repeat(1.0 / scales, tallies.n_actions)
+    return _rows_of_active(tallies, tallies.counts, factors, columns, is_joined=True)
+
+
+def _rows_of_active(
+    tallies: Tallies, values: FloatArray, factors: FloatArray, columns: IntArray, *, is_joined: bool
+) -> SparseRows:
+    """Return one row an active user, of values times factors over n_i.
+
+    ``factors`` and ``columns`` are those of each cell; cells with a negative column are left out.
+    """
     # Room for as many entries as there may be; pages that are not reached cost nothing. Columns are
     # unsigned, so that no product asks whether an index counts from the end: a sixth of its time.
-    data, indices = np.empty(len(tallies.cells)), np.empty(len(tallies.cells), np.uint32)
-    starts = _fill_visits(
-        tallies.indptr,
-        tallies.cells,
-        tallies.counts,
-        tallies.interactions,
-        1.0 / scales,
-        tallies.n_actions,
-        data,
-        indices,
-    )
-    return SparseRows(data[: starts[-1]], indices[: starts[-1]], starts, tallies.n_contexts)
+    data, indices = np.empty(len(values)), np.empty(len(values), np.uint32)
+    rows = (tallies.indptr, tallies.cells, values, tallies.interactions)
+    starts = _fill_rows(*rows, factors, columns, is_joined, data, indices)
+    n_columns = int(columns.max()) + 1
+    return SparseRows(data[: starts[-1]], indices[: starts[-1]], starts, n_columns)
 
 
 @compiled
-def _fill_visits(
+def _fill_rows(
     indptr: IntArray,
     cells: npt.NDArray[np.int32],
-    counts: FloatArray,
+    values: FloatArray,
     interactions: FloatArray,
     factors: FloatArray,
-    n_actions: int,
+    columns: IntArray,
+    is_joined: bool,
     data: FloatArray,
     indices: IndexArray,
 ) -> IntArray:
-    """Fill in shares of visits times factors; return where the rows of active users begin."""
+    """Fill in the rows of active users, and return where each begins; zeros are not stored.
+
+    ``is_joined`` adds up neighbours of the same column.
+    """
     starts = np.zeros(len(indptr), np.int64)
-    place, n_rows = -1, 0
+    place, n_rows = 0, 0
     for user in range(len(interactions)):
         if interactions[user] <= 0:
             continue
-        limit, factor = np.int64(0), 0.0  # the first cell beyond the context, and its factor
         for entry in range(indptr[user], indptr[user + 1]):
-            if cells[entry] >= limit:
-                # (cell + ½)·(1/A) rounded down: exact, as the product is at least ½/A from a whole
-                # number and errs by less; an integer division would take half of the loop's time.
-                context = np.int64((cells[entry] + 0.5) * (1.0 / n_actions))
-                limit = (context + 1) * n_actions
-                factor = factors[context] / interactions[user]
-                place += 1
-                indices[place] = context
-                data[place] = counts[entry] * factor
+            cell = cells[entry]
+            if columns[cell] < 0 or values[entry] == 0.0:
+                continue
+            if not is_joined:
+                data[place] = values[entry] * factors[cell] / interactions[user]
             else:
-                data[place] += counts[entry] * factor
+                value = values[entry] * (factors[cell] / interactions[user])
+                if place > starts[n_rows] and indices[place - 1] == columns[cell]:
+                    data[place - 1] += value
+                    continue
+                data[place] = value
+            indices[place] = columns[cell]
+            place += 1
         n_rows += 1
-        starts[n_rows] = place + 1
+        starts[n_rows] = place
     return starts[: n_rows + 1]
 
 
@@ -276,52 +286,10 @@ def reward_rows(tallies: Tallies, scales: FloatArray, is_rare: BoolArray) -> Spa
     Columns are the cells of S₋ in their order. Sums that are zero are not stored, which with
     rewards of zero and one is every other one.
     """
-    # How much less the columns of a context are than its cells; negative where it is left out.
-    shifts = np.where(is_rare, np.cumsum(~is_rare) * tallies.n_actions, -1)
-    data, indices = np.empty(len(tallies.cells)), np.empty(len(tallies.cells), np.uint32)
-    starts = _fill_rewards(
-        tallies.indptr,
-        tallies.cells,
-        tallies.sums,
-        tallies.interactions,
-        tallies.n_actions / scales,
-        shifts,
-        tallies.n_actions,
-        data,
-        indices,
-    )
-    n_columns = int(is_rare.sum()) * tallies.n_actions
-    return SparseRows(data[: starts[-1]], indices[: starts[-1]], starts, n_columns)
-
-
-@compiled
-def _fill_rewards(
-    indptr: IntArray,
-    cells: npt.NDArray[np.int32],
-    sums: FloatArray,
-    interactions: FloatArray,
-    factors: FloatArray,
-    shifts: IntArray,
-    n_actions: int,
-    data: FloatArray,
-    indices: IndexArray,
-) -> IntArray:
-    """Fill in rewards times factors; return where the rows of active users begin."""
-    starts = np.zeros(len(indptr), np.int64)
-    place, n_rows = 0, 0
-    for user in range(len(interactions)):
-        if interactions[user] <= 0:
-            continue
-        for entry in range(indptr[user], indptr[user + 1]):
-            if sums[entry] != 0.0:
-                context = np.int64((cells[entry] + 0.5) * (1.0 / n_actions))
-                if shifts[context] >= 0:
-                    data[place] = sums[entry] * factors[context] / interactions[user]
-                    indices[place] = cells[entry] - shifts[context]
-                    place += 1
-        n_rows += 1
-        starts[n_rows] = place
-    return starts[: n_rows + 1]
+    is_chosen = np.repeat(is_rare, tallies.n_actions)
+    columns = np.where(is_chosen, np.cumsum(is_chosen) - 1, -1)
+    factors = np.repeat(tallies.n_actions / scales, tallies.n_actions)
+    return _rows_of_active(tallies, tallies.sums, factors, columns, is_joined=False)
 
 
 SAMPLED_ENTRIES = 512
