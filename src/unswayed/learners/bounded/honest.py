@@ -126,16 +126,8 @@ class Law:
         steps: int = 3,
     ) -> FloatArray:
         """Return the tilts at which Σ scores = Σ plays·ψ', for each cell or group of cells."""
-        tilts = start
-        for _ in range(steps):
-            _, slope, curvature = self.at(tilts if groups is None else tilts[groups])
-            above, below = scores - plays * slope, plays * curvature
-            if groups is not None:
-                above = np.bincount(groups, above, len(start))
-                below = np.bincount(groups, below, len(start))
-            step = np.clip(above / np.maximum(below, 1e-9), -1.0, 1.0)
-            tilts = np.clip(tilts + step, -LARGEST_TILT, LARGEST_TILT)
-        return tilts
+        own = np.arange(len(start)) if groups is None else groups
+        return _solve(self.grid, scores, plays, start, own, steps)
 
 
 @compiled
@@ -178,6 +170,29 @@ def _read(table: FloatArray, tilt: float) -> tuple[float, float, float]:
     value = f0 + t * (g0 + t * (c + t * d))
     slope = (g0 + t * (2.0 * c + 3.0 * t * d)) / GRID_STEP
     return value, slope, (1.0 - t) * table[k, 2] + t * table[k + 1, 2]
+
+
+@compiled
+def _solve(
+    grid: FloatArray,
+    scores: FloatArray,
+    plays: FloatArray,
+    start: FloatArray,
+    groups: IntArray,
+    steps: int,
+) -> FloatArray:
+    tilts = start.copy()
+    for _ in range(steps):
+        above, below = np.zeros(len(tilts)), np.zeros(len(tilts))
+        for j in range(len(scores)):
+            g = groups[j]
+            _, slope, curvature = _read(grid[j], tilts[g])
+            above[g] += scores[j] - plays[j] * slope
+            below[g] += plays[j] * curvature
+        for g in range(len(tilts)):
+            step = min(max(above[g] / max(below[g], 1e-9), -1.0), 1.0)
+            tilts[g] = min(max(tilts[g] + step, -LARGEST_TILT), LARGEST_TILT)
+    return tilts
 
 
 @compiled
