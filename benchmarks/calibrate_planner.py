@@ -36,7 +36,6 @@ from planner_worlds import (
     TRAFFIC_SHAPES,
     TRAFFIC_USERS,
     World,
-    context_probabilities,
     mean,
     simulated_traffic,
     worlds,
@@ -49,8 +48,8 @@ from unswayed.learners.players import WARMUP_SHARE
 from unswayed.limits.planner import Shape, plan_traffic
 from unswayed.randomness import generator
 from unswayed.simulation.attacks.registry import ATTACKS as ALL_ATTACKS
-from unswayed.simulation.settings import Settings
-from unswayed.simulation.simulate import simulate
+from unswayed.simulation.instances import named_probabilities
+from unswayed.simulation.simulate import Settings, simulate
 from unswayed.tallies import tally
 
 OUTPUT = Path(unswayed.limits.__file__).parent / "constants.json"
@@ -208,7 +207,7 @@ def calibrate_contexts(*, every: int) -> list[dict[str, Any]]:
     ]
     for number, (n_contexts, law, fraction, plays) in enumerate(cases[::every]):
         n_users = round(10 * n_contexts / fraction)
-        nu = context_probabilities(n_contexts, law)
+        nu = named_probabilities(law, n_contexts)
         unit = math.sqrt((fraction + n_contexts / n_users) / plays)
         worst: list[float] = [-1.0]
         for targets in (1, max(2, n_contexts // 4), n_contexts // 2):
@@ -266,7 +265,7 @@ def calibrate_alone() -> list[dict[str, Any]]:
     """Fit the factor of sqrt(A/N)·Σ sqrt(nu) for a user who plays uniformly and trusts nobody."""
     rows: list[dict[str, Any]] = []
     for n_contexts, n_actions, law in ((5, 5, "uniform"), (10, 10, "zipf:1"), (20, 5, "uniform")):
-        nu = context_probabilities(n_contexts, law)
+        nu = named_probabilities(law, n_contexts)
         for unit in (0.3, 0.6):
             plays = round(n_actions * float(np.sqrt(nu).sum()) ** 2 / unit**2)
             worst: list[float] = [-1.0]
@@ -305,7 +304,7 @@ def validate(*, processes: int) -> list[dict[str, Any]]:
     attacks = [name for name in ALL_ATTACKS if name not in NOT_VALIDATED]
     rows = []
     for n_contexts, n_actions, law, fraction, target in VALIDATION:
-        nu = context_probabilities(n_contexts, law)
+        nu = named_probabilities(law, n_contexts)
         plan = plan_traffic(nu, n_actions, fraction, target, 0.1)
         first = plan.methods[0]
         means: dict[str, float] = {}

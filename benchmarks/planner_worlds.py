@@ -18,11 +18,9 @@ from unswayed.simulation.arrivals import ACTIVITY_SPREAD, Order
 from unswayed.simulation.instances import (
     GAP_SPREAD,
     RewardLaw,
-    uniform_probabilities,
-    zipf_probabilities,
+    named_probabilities,
 )
-from unswayed.simulation.settings import Settings
-from unswayed.simulation.simulate import simulate
+from unswayed.simulation.simulate import Settings, simulate
 
 REPETITIONS = 6
 
@@ -78,7 +76,7 @@ class World:
     @property
     def probabilities(self) -> FloatArray:
         """Return the context probabilities."""
-        return context_probabilities(self.n_contexts, self.law)
+        return named_probabilities(self.law, self.n_contexts)
 
     @property
     def shape(self) -> Shape:
@@ -111,14 +109,6 @@ def worlds() -> Iterator[World]:
                 n_users = max(300, round(factor * n_contexts * n_actions / fraction))
                 for plays in PLAYS:
                     yield World(n_contexts, n_actions, law, fraction, n_users, plays)
-
-
-def context_probabilities(n_contexts: int, law: str) -> FloatArray:
-    """Return the probabilities that a name stands for."""
-    name, _, exponent = law.partition(":")
-    if name == "zipf":
-        return zipf_probabilities(n_contexts, float(exponent))
-    return uniform_probabilities(n_contexts)
 
 
 def worst_losses(

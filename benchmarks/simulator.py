@@ -12,8 +12,7 @@ import time
 
 from unswayed.reports.tables import print_json, print_table
 from unswayed.simulation.algorithms import algorithms
-from unswayed.simulation.settings import Settings
-from unswayed.simulation.simulate import simulate
+from unswayed.simulation.simulate import Settings, simulate
 from unswayed.visible import Cell
 
 N_USERS, N_INTERACTIONS = 500, 500

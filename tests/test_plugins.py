@@ -15,8 +15,7 @@ from unswayed.plugins import VARIABLE, load_plugins
 from unswayed.simulation.algorithms import find_algorithm
 from unswayed.simulation.attacks.loud import Extreme
 from unswayed.simulation.attacks.registry import ATTACKS, make_attack
-from unswayed.simulation.settings import Settings
-from unswayed.simulation.simulate import simulate
+from unswayed.simulation.simulate import Settings, simulate
 
 
 @pytest.fixture

@@ -18,9 +18,7 @@ def test_a_single_point_has_a_bar_where_a_curve_has_a_band() -> None:
         _, (ax,) = new_figure(width=4, height=3)
         draw_curve(
             ax,
-            Curve(
-                algorithm="epochs", series="", xs=np.zeros(1), values=values, repetitions=(0, 1, 2)
-            ),
+            Curve(algorithm="epochs", xs=np.zeros(1), values=values, repetitions=(0, 1, 2)),
         )
     (bar,) = [artist for artist in ax.collections if isinstance(artist, LineCollection)]
     low, high = mean_interval(values[:, 0])

@@ -11,7 +11,12 @@ import pytest
 from tests.experiments.tiny import tiny
 from unswayed.experiments import lower_bounds
 from unswayed.experiments.claims import Verdict
-from unswayed.experiments.reproducing import IDS, find_experiment, redraw, run_and_report
+from unswayed.experiments.reproducing import (
+    EXPERIMENTS,
+    find_experiment,
+    redraw,
+    run_and_report,
+)
 from unswayed.experiments.sweeps import (
     OBLIVIOUS_ATTACKS,
     cells_of,
@@ -33,7 +38,8 @@ KINDS = ("figure-2a", "theorem-lower", "guessing-game")
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in KINDS else pytest.mark.slow) for name in IDS]
+    "name",
+    [pytest.param(name, marks=[] if name in KINDS else pytest.mark.slow) for name in EXPERIMENTS],
 )
 def test_a_tiny_experiment_runs_from_points_to_claims(name: str, tmp_path: Path) -> None:
     experiment = tiny(find_experiment(name))
@@ -69,7 +75,7 @@ def test_a_tiny_experiment_runs_from_points_to_claims(name: str, tmp_path: Path)
     assert {name: (tmp_path / name).read_bytes() for name in written} == before
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_has_the_learners_it_must_have(name: str) -> None:
     experiment = find_experiment(name)
     if name == "guessing-game":  # nobody learns in it
@@ -85,12 +91,14 @@ def test_every_experiment_has_the_learners_it_must_have(name: str) -> None:
         assert all(point.attacks == OBLIVIOUS_ATTACKS for point in experiment.points)
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_quick_run_is_a_part_of_the_full_one(name: str) -> None:
     experiment = find_experiment(name)
-    assert experiment.quick
-    assert all(point in experiment.points for point in experiment.quick)
-    assert quick_version(experiment).algorithms == experiment.algorithms
+    quick = quick_version(experiment)
+    worlds = [point.settings for point in experiment.points]
+    assert quick.points
+    assert all(point.settings in worlds for point in quick.points)
+    assert quick.algorithms == experiment.algorithms
 
 
 def test_the_papers_settings_are_those_of_the_paper() -> None:

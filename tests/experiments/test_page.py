@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from unswayed.experiments.reproducing import IDS, find_experiment
+from unswayed.experiments.reproducing import EXPERIMENTS, find_experiment
 from unswayed.experiments.sweeps import settings_digest, world_settings
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 FIGURES = DOCS / "images" / "reproduction"
+IDS = tuple(EXPERIMENTS)
 RUN = tuple(name for name in IDS if (FIGURES / name / "claims.json").exists())
 
 

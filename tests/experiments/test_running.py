@@ -18,8 +18,7 @@ from unswayed.experiments.results import Row, Store, key_of, strongest_attacks
 from unswayed.experiments.sweeps import Experiment, cells_of, quick_version
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.processes import Workers
-from unswayed.simulation.settings import Settings
-from unswayed.simulation.simulate import simulate
+from unswayed.simulation.simulate import Settings, simulate
 
 SMALL = miniature(find_experiment("figure-2a"))
 

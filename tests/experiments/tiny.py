@@ -12,14 +12,13 @@ LARGE = 30
 def tiny(experiment: Experiment) -> Experiment:
     """Return the experiment with miniature worlds, two attacks at most and a pilot of one."""
     quick = quick_version(experiment)
-    points = experiment.quick
+    points = tuple(point for point in experiment.points if point.is_quick)
     if len(points) > LARGE:  # a grid of users and interactions: its corner will do
         points = tuple(point for point in points if point.settings.users <= 250)
     shrunk = tuple(map(_shrunk, points))
     return replace(
         quick,
         points=shrunk,
-        quick=shrunk,
         algorithms=tuple(dict.fromkeys((*quick.algorithms[:3], *quick.algorithms[-5:]))),
         pilot_repetitions=1,
         repetition_factor=1,

@@ -8,7 +8,7 @@ from tests.simulation.worlds import crowd_with, small_instance
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
 from unswayed.learners.interface import Setting
-from unswayed.simulation.arena import Crowd, run
+from unswayed.simulation.arena import Crowd, Match
 from unswayed.simulation.arrivals import Arrivals, Order
 from unswayed.simulation.attacks.base import Attack, Turn
 from unswayed.simulation.attacks.registry import make_attack
@@ -40,14 +40,10 @@ def recorded(
     kind: type[Recorder], attack: Attack, *, seed: int, crowd: Crowd
 ) -> tuple[Recorder, IntArray]:
     """Run one recorder and return it with the coalition's user codes."""
-    made: list[Recorder] = []
-
-    def make(setting: Setting) -> Recorder:
-        made.append(kind(setting))
-        return made[-1]
-
-    run(small_instance(seed), attack, make, crowd, algorithm=kind.__name__, seed=seed)
-    return made[0], attack.briefing.accounts
+    match = Match(small_instance(seed), attack, kind, crowd, algorithm=kind.__name__, seed=seed)
+    match.loss()
+    assert isinstance(match.learner, Recorder)
+    return match.learner, attack.briefing.accounts
 
 
 @pytest.mark.parametrize("order", Order)
@@ -91,22 +87,16 @@ def test_contexts_and_good_outcomes_follow_the_instance(seed: int) -> None:
 
 def test_runs_repeat_exactly_and_differ_between_seeds_and_paths(seed: int) -> None:
     def answers_of(seed: int, path: tuple[int, ...]) -> FloatArray:
-        made: list[Recorder] = []
-
-        def make(setting: Setting) -> Recorder:
-            made.append(Recorder(setting))
-            return made[-1]
-
-        run(
+        match = Match(
             small_instance(0),
             make_attack("runner-up-swap"),
-            make,
+            Believer,
             crowd_with(),
             algorithm="recorder",
             seed=seed,
             path=path,
         )
-        return np.concatenate([outcomes for _, _, outcomes in made[0].shown])
+        return np.concatenate([played.rewards for played in match.rounds()])
 
     first = answers_of(seed, (0,))
     np.testing.assert_array_equal(first, answers_of(seed, (0,)))
@@ -124,7 +114,7 @@ def test_learners_get_the_assumed_share_and_not_the_true_one(seed: int) -> None:
     for assumed in (None, 0.05):
         crowd = Crowd(n_users=50, interactions_per_user=2, alpha=0.3, assumed_fraction=assumed)
         attack = make_attack("push")
-        run(small_instance(seed), attack, make, crowd, algorithm="x", seed=seed)
+        Match(small_instance(seed), attack, make, crowd, algorithm="x", seed=seed)
         assert attack.briefing.n_accounts == 15
     assert told == [0.3, 0.05]
 
@@ -169,14 +159,14 @@ def test_attacks_must_stay_within_the_game(
     reward: float, context: int, named: str, seed: int
 ) -> None:
     with pytest.raises(InputError, match=named):
-        run(
+        Match(
             small_instance(seed),
             Misfit(reward, context),
             Believer,
             crowd_with(),
             algorithm="x",
             seed=seed,
-        )
+        ).loss()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from unswayed.estimators import trimmed_mean
 from unswayed.learners.interface import Setting
 from unswayed.policy import Assignment
 from unswayed.randomness import generator
-from unswayed.simulation.arena import Crowd, run
+from unswayed.simulation.arena import Crowd, Match
 from unswayed.simulation.attacks.base import Aim, Attack, Offer, Turn
 from unswayed.simulation.attacks.loud import IdGrinding
 from unswayed.simulation.attacks.registry import make_attack
@@ -43,14 +43,10 @@ class Bookkeeper(Believer):
 
 def booked(attack: Attack, instance: Instance, crowd: Crowd, *, seed: int) -> Bookkeeper:
     """Run a bookkeeper under an attack and return it."""
-    made: list[Bookkeeper] = []
-
-    def make(setting: Setting) -> Bookkeeper:
-        made.append(Bookkeeper(setting))
-        return made[-1]
-
-    run(instance, attack, make, crowd, algorithm="bookkeeper", seed=seed)
-    return made[0]
+    match = Match(instance, attack, Bookkeeper, crowd, algorithm="bookkeeper", seed=seed)
+    match.loss()
+    assert isinstance(match.learner, Bookkeeper)
+    return match.learner
 
 
 @pytest.mark.parametrize(
@@ -109,7 +105,6 @@ def test_hide_in_covariance_keeps_the_variance_at_its_threshold(seed: int) -> No
     threshold, crowd = 1.5, Crowd(n_users=4000, interactions_per_user=40, alpha=0.2)
     instance = small_instance(seed, law=RewardLaw.GAUSSIAN)
     attack = make_attack("hide-in-covariance", {"threshold": threshold})
-    made: list[UniformBooks] = []
 
     class UniformBooks(Bookkeeper):
         def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
@@ -117,12 +112,11 @@ def test_hide_in_covariance_keeps_the_variance_at_its_threshold(seed: int) -> No
             self.assigned = self.setting.rng.integers(0, self.setting.n_actions, shape)
             return super().play(users, contexts, outcomes)
 
-    def make(setting: Setting) -> Bookkeeper:
-        made.append(UniformBooks(setting))
-        return made[-1]
-
-    run(instance, attack, make, crowd, algorithm="uniform", seed=seed)
-    residuals = made[0].user_sums - made[0].user_counts * instance.mean_rewards
+    match = Match(instance, attack, UniformBooks, crowd, algorithm="uniform", seed=seed)
+    match.loss()
+    assert isinstance(match.learner, UniformBooks)
+    books = match.learner
+    residuals = books.user_sums - books.user_counts * instance.mean_rewards
     ranking = np.argsort(-instance.mean_rewards, axis=1)
     rows = np.arange(4)
     along = residuals[:, rows, ranking[:, 1]] - residuals[:, rows, ranking[:, 0]]
@@ -140,7 +134,7 @@ def test_framing_pulls_the_gap_by_its_strength(name: str, strength: float, seed:
     crowd = Crowd(n_users=500, interactions_per_user=1, alpha=0.2)
     instance = small_instance(seed, law=RewardLaw.GAUSSIAN)
     attack = make_attack(name, {"strength": strength, "decoys": 0.1, "reach": 3.0})
-    run(instance, attack, Believer, crowd, algorithm="believer", seed=seed)
+    Match(instance, attack, Believer, crowd, algorithm="believer", seed=seed).loss()
     for context, means in enumerate(instance.mean_rewards):
         best, runner_up = np.argsort(-means)[:2]
         turn = Turn(round_number=0, accounts=np.arange(100), contexts=np.full(100, context))

@@ -9,8 +9,8 @@ from tests.simulation.learners import Believer
 from tests.simulation.worlds import CROWD, GAP, crowd_with, loss, small_instance
 from unswayed.errors import InputError
 from unswayed.learners.interface import Setting
-from unswayed.simulation.algorithms import OracleMaker
-from unswayed.simulation.arena import run
+from unswayed.simulation.algorithms import OracleLearner
+from unswayed.simulation.arena import Match
 from unswayed.simulation.arrivals import Arrivals, Order
 from unswayed.simulation.attacks.registry import ATTACKS, Knob, knobs_of, make_attack
 from unswayed.simulation.instances import RewardLaw
@@ -67,7 +67,7 @@ def test_a_harmful_attack_misleads_a_believer_but_not_the_oracle(
     swayed = loss(make_attack(name, knobs), Believer, seed=seed, law=law)
     assert swayed >= GAP / 4 - 1e-12
     # The oracle has 840 good plays in a cell: a gap of 4.1 standard errors, P < 4e-4.
-    assert loss(make_attack(name, knobs), OracleMaker(), seed=seed, law=law) == 0.0
+    assert loss(make_attack(name, knobs), OracleLearner, seed=seed, law=law) == 0.0
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -100,7 +100,7 @@ def test_a_coalition_without_accounts_changes_nothing(name: str, seed: int) -> N
     empty = type(crowd)(n_users=20, interactions_per_user=2, alpha=0.0)
     instance = small_instance(seed)
     losses = {
-        run(instance, make_attack(chosen), Believer, empty, algorithm="x", seed=seed)
+        Match(instance, make_attack(chosen), Believer, empty, algorithm="x", seed=seed).loss()
         for chosen in (name, "honest")
     }
     assert len(losses) == 1

@@ -5,8 +5,7 @@ import pytest
 
 from unswayed.errors import InputError
 from unswayed.simulation.algorithms import algorithms
-from unswayed.simulation.settings import Settings
-from unswayed.simulation.simulate import Row, simulate, summarise
+from unswayed.simulation.simulate import Row, Settings, simulate, summarise
 
 SMALL = {
     "contexts": 3,

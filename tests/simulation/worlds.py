@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from unswayed.learners.interface import LearnerMaker
 from unswayed.randomness import generator
-from unswayed.simulation.algorithms import OracleMaker
-from unswayed.simulation.arena import Crowd, run
+from unswayed.simulation.arena import Crowd, Match
 from unswayed.simulation.arrivals import Arrivals
 from unswayed.simulation.attacks.base import Attack
 from unswayed.simulation.instances import Instance, RewardLaw, random_instance
@@ -29,7 +28,7 @@ def small_instance(seed: int, *path: int | str, law: RewardLaw = RewardLaw.BERNO
 
 def loss(
     attack: Attack,
-    make: LearnerMaker | OracleMaker,
+    make: LearnerMaker,
     *,
     seed: int,
     law: RewardLaw = RewardLaw.BERNOULLI,
@@ -37,7 +36,7 @@ def loss(
 ) -> float:
     """Return the suboptimality of a learner under an attack in the small world."""
     instance = small_instance(seed, law=law)
-    return run(instance, attack, make, crowd, algorithm="tested", seed=seed)
+    return Match(instance, attack, make, crowd, algorithm="tested", seed=seed).loss()
 
 
 def crowd_with(*, arrivals: Arrivals | None = None, perturbation: float = 0.0) -> Crowd:

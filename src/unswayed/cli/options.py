@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from unswayed.service.client import Client
 
 Seed = Annotated[int, typer.Option(help="Random seed; the same seed gives the same results.")]
-GoalName = Annotated[
-    str,
-    typer.Option(
-        help="What to measure: suboptimality (of the final policy) or regret (of good users while "
-        "learning)."
-    ),
-]
 Processes = Annotated[
     int | None, typer.Option(help="Number of processes [all cores]; does not change the results.")
 ]

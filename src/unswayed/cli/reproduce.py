@@ -12,7 +12,7 @@ from rich.progress import Progress
 
 from unswayed.cli.interrupts import INTERRUPTED, say_when_stopped
 from unswayed.cli.options import Json, Processes, process_count
-from unswayed.experiments.reproducing import IDS, Outcome, find_experiment, run_and_report
+from unswayed.experiments.reproducing import EXPERIMENTS, Outcome, find_experiment, run_and_report
 from unswayed.experiments.reproducing import redraw as redrawn
 from unswayed.processes import Workers
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
@@ -23,7 +23,7 @@ _STOPPED = "Stopped. Finished runs are kept: the same command resumes from there
 def reproduce(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(help=f"Experiments [all: {', '.join(IDS)}].", show_default=False),
+        typer.Argument(help=f"Experiments [all: {', '.join(EXPERIMENTS)}].", show_default=False),
     ] = None,
     repetitions: int | None = None,
     processes: Processes = None,
@@ -41,7 +41,7 @@ def reproduce(
     quick: Fewer points and repetitions: minutes, wide intervals.
     redraw: Only redraw figures and verdicts from existing results.
     """
-    named = [find_experiment(name) for name in dict.fromkeys(ids or IDS)]
+    named = [find_experiment(name) for name in dict.fromkeys(ids or EXPERIMENTS)]
     if redraw:
         drawn = [redrawn(experiment, out / experiment.id) for experiment in named]
         _print(drawn, out, as_json=json)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from unswayed.cli.options import (
-    GoalName,
     Json,
     Processes,
     expanded,
@@ -18,14 +17,21 @@ from unswayed.cli.options import (
 )
 from unswayed.errors import InputError
 from unswayed.learners.methods import DEFAULT_METHOD
+from unswayed.names import find
 from unswayed.reports.tables import print_json, print_table, progress_bar
 from unswayed.simulation.algorithms import algorithms
 from unswayed.simulation.attacks.registry import Knob
 from unswayed.simulation.attributes import PLAYERS, Kind, lost_shares
-from unswayed.simulation.settings import Settings, WorldOptions
-from unswayed.simulation.simulate import Goal, Row, Summary, goal_named, summarise
+from unswayed.simulation.simulate import (
+    Goal,
+    Settings,
+    Summary,
+    WorldOptions,
+    summarise,
+)
 from unswayed.simulation.simulate import simulate as run_simulation
 
+_SPREAD = ("median", "95%", "worst")
 _DEFAULT_ALGORITHMS = f"{DEFAULT_METHOD},paper,naive-ucb,independent-ucb,oracle"
 
 
@@ -43,7 +49,7 @@ def simulate(
     repetitions: int = 20,
     strength: float | None = None,
     knob: list[str] | None = None,
-    goal: GoalName = Goal.SUBOPTIMALITY.value,
+    goal: str = "suboptimality",
     attributes: int = 0,
     processes: Processes = None,
     json: Json = False,
@@ -54,6 +60,8 @@ def simulate(
     repetitions: Number of independent simulated worlds.
     strength: Shorthand for --knob strength=VALUE.
     knob (NAME=VALUE): A parameter of the attack, listed by `unswayed attacks --long`; repeatable.
+    goal: What to measure: suboptimality (of the final policy) or regret (of good users while
+        learning).
     attributes: Logs of clicks with so many attributes instead of contexts, and learners from them.
         Attacks are push, segment (push where an attribute is high), forged (push with attributes
         of others), quiet, sink and peace; algorithms are features, without-bots, constant,
@@ -71,17 +79,30 @@ def simulate(
         repetitions=repetitions,
         knobs=_knobs(strength, knob or []),
     )
-    measured = goal_named(goal)
+    measured = find(goal, {each: each for each in get_args(Goal)}, kind="goal")
     with progress_bar() as progress:
         task = progress.add_task(attack, total=len(settings.algorithms) * repetitions)
-
-        def advance(_: Row) -> None:
-            progress.advance(task)
-
         rows = run_simulation(
-            settings, goal=measured, processes=process_count(processes), on_row=advance
+            settings,
+            goal=measured,
+            processes=process_count(processes),
+            on_row=lambda _: progress.advance(task),
         )
-    _print(settings, summarise(rows), measured, as_json=json)
+    summaries = summarise(rows)
+    if json:
+        results = [{"algorithm": one.algorithm, measured: losses(one)} for one in summaries]
+        print_json({"settings": asdict(settings), "goal": measured, "results": results})
+        return
+    loss, what = "suboptimality", "what good users lose per visit against the best policy"
+    if measured == "regret":
+        loss = "mean regret"
+        what = f"what a good user loses against the best actions in {settings.interactions} visits"
+    print_table(
+        f"{settings.attack}, {100 * settings.alpha:g}% colluders",
+        ["algorithm", loss, "standard error", *_SPREAD[: len(summaries[0].spread)]],
+        [[one.algorithm, one.mean, one.stderr, *one.spread.values()] for one in summaries],
+        note=f"{loss}: {what}; {settings.repetitions} repetitions.",
+    )
 
 
 def _with_attributes(
@@ -143,49 +164,13 @@ def _with_attributes(
     )
 
 
-def _print(settings: Settings, summaries: list[Summary], goal: Goal, *, as_json: bool) -> None:
-    if as_json:
-        results = [
-            {"algorithm": summary.algorithm, goal.value: losses(summary)} for summary in summaries
-        ]
-        print_json({"settings": asdict(settings), "goal": goal.value, "results": results})
-        return
-    title = f"{settings.attack}, {100 * settings.alpha:g}% colluders"
-    if goal is Goal.REGRET:
-        print_table(
-            title,
-            ["algorithm", "mean regret", "standard error", "median", "95%", "worst"],
-            [
-                [
-                    one.algorithm,
-                    one.mean,
-                    one.stderr,
-                    *(asdict(one.spread) if one.spread else {}).values(),
-                ]
-                for one in summaries
-            ],
-            note=(
-                f"What a good user loses against the best actions in {settings.interactions} "
-                f"interactions; {settings.repetitions} repetitions."
-            ),
-        )
-        return
-    print_table(
-        title,
-        ["algorithm", "suboptimality", "standard error"],
-        [[summary.algorithm, summary.mean, summary.stderr] for summary in summaries],
-        note="suboptimality: what good users lose per visit against the best policy, mean of "
-        f"{settings.repetitions} repetitions.",
-    )
-
-
 def losses(summary: Summary) -> dict[str, object]:
     """Return the losses of an algorithm as plain values."""
     return {
         "mean": summary.mean,
         "stderr": summary.stderr,
-        "repetitions": list(summary.repetitions),
-        **(asdict(summary.spread) if summary.spread else {}),
+        "repetitions": summary.repetitions,
+        **summary.spread,
     }
 
 

@@ -11,12 +11,11 @@ import numpy as np
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.events import Events, Label, Labels
 from unswayed.learners.baselines import BASELINES
-from unswayed.learners.interface import Learner, LearnerMaker, Setting
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.learners.players import learner_specs
-from unswayed.simulation.arena import Crowd, run
+from unswayed.simulation.arena import Crowd, Match
 from unswayed.simulation.attacks.base import Attack, Turn
-from unswayed.simulation.instances import Instance
+from unswayed.simulation.instances import Instance, suboptimality
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,63 +76,31 @@ def play(seed: int = 0) -> Outcome:
         interactions_per_user=INTERACTIONS_PER_USER,
         alpha=ADVERSARIAL_FRACTION,
     )
-    outcomes = {}
-    for name, make in (
-        ("naive", BASELINES["naive-ucb"].make),
-        ("robust", learner_specs()[DEFAULT_METHOD].make),
-    ):
-        recorder = _Recorder(make)
-        lost = run(cafe, BuyOnlyCola(), recorder.make, crowd, algorithm=name, seed=seed)
-        outcomes[name] = (recorder, lost)
     most = float(np.array(VISITS) @ cafe.mean_rewards.max(axis=1))
+    learners = {"naive": BASELINES["naive-ucb"], "robust": learner_specs()[DEFAULT_METHOD]}
+    items, shares = {}, {}
+    for name, spec in learners.items():
+        match = Match(cafe, BuyOnlyCola(), spec.make, crowd, algorithm=name, seed=seed)
+        rounds = list(match.rounds())
+        chosen = match.learner.action_probabilities(np.arange(N_USERS))
+        items[name], shares[name] = chosen.argmax(axis=1), 1 - suboptimality(cafe, chosen) / most
+    names: list[Label] = [f"customer-{number:04d}" for number in range(N_USERS)]
     return Outcome(
         best=cafe.mean_rewards.argmax(axis=1),
-        naive=outcomes["naive"][0].recommended(),
-        robust=outcomes["robust"][0].recommended(),
-        naive_share=1 - outcomes["naive"][1] / most,
-        robust_share=1 - outcomes["robust"][1] / most,
-        log=outcomes["robust"][0].log(),
-    )
-
-
-class _Recorder:
-    """Makes a learner, keeps a reference to it, and records what it plays."""
-
-    _learner: Learner
-
-    def __init__(self, make: LearnerMaker) -> None:
-        self._make = make
-        self._rows: list[tuple[IntArray, IntArray, IntArray, FloatArray]] = []
-
-    def make(self, setting: Setting) -> Learner:
-        self._learner = self._make(setting)
-        return self
-
-    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        actions = self._learner.play(users, contexts, outcomes)
-        self._rows.append((users, contexts, actions, outcomes[np.arange(len(users)), actions]))
-        return actions
-
-    def action_probabilities(self, users: IntArray) -> FloatArray:
-        return self._learner.action_probabilities(users)
-
-    def recommended(self) -> IntArray:
-        return np.asarray(self.action_probabilities(np.arange(N_USERS)).argmax(axis=1))
-
-    def log(self) -> Events:
-        users, contexts, actions, rewards = (
-            np.concatenate([row[column] for row in self._rows]) for column in range(4)
-        )
-        names: list[Label] = [f"customer-{number:04d}" for number in range(N_USERS)]
-        return Events(
-            users,
-            contexts,
-            actions,
-            rewards,
+        naive=items["naive"],
+        robust=items["robust"],
+        naive_share=shares["naive"],
+        robust_share=shares["robust"],
+        log=Events(
+            np.concatenate([played.users for played in rounds]),
+            np.concatenate([played.contexts for played in rounds]),
+            np.concatenate([played.actions for played in rounds]),
+            np.concatenate([played.rewards for played in rounds]),
             Labels.of(names),
             Labels.of(CONTEXTS),
             Labels.of(ITEMS),
-        )
+        ),
+    )
 
 
 def draw(outcome: Outcome, folder: Path) -> list[Path]:

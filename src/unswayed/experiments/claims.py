@@ -33,7 +33,7 @@ class Verdict(StrEnum):
     OPEN = "not resolved"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Claim:
     """A statement that results can contradict.
 
@@ -75,25 +75,22 @@ def all_positive(
     and is open otherwise. Reported is the comparison that decided: where the claim fails, that with
     the smallest upper end; else that with the smallest lower end.
     """
-    level = 1 - (1 - LEVEL) / len(comparisons)
+    n = len(comparisons)
+    level = 1 - (1 - LEVEL) / n
     intervals = {label: mean_interval(diff, level=level) for label, diff in comparisons.items()}
     failed = [label for label, (_, high) in intervals.items() if high < -margin]
-    if failed:
-        verdict, decided = Verdict.FAILS, min(failed, key=lambda label: intervals[label][1])
-    else:
-        decided = min(intervals, key=lambda label: intervals[label][0])
-        verdict = Verdict.HOLDS if intervals[decided][0] > -margin else Verdict.OPEN
-    if len(comparisons[decided]) < FEWEST:
-        verdict = Verdict.OPEN
-    n, failures = len(comparisons), f"; {len(failed)} fail" if len(failed) > 1 else ""
+    decided = min(failed or intervals, key=lambda label: intervals[label][bool(failed)])
+    low, high = intervals[decided]
+    verdict = Verdict.FAILS if failed else Verdict.HOLDS if low > -margin else Verdict.OPEN
+    failures = f"; {len(failed)} fail" if len(failed) > 1 else ""
     return Claim(
-        name=name,
-        statement=statement,
-        statistic=decided if n == 1 else f"{decided} (1 of {n} comparisons{failures})",
-        estimate=float(comparisons[decided].mean()),
-        low=json_number(intervals[decided][0]),
-        high=json_number(intervals[decided][1]),
-        verdict=verdict,
+        name,
+        statement,
+        decided if n == 1 else f"{decided} (1 of {n} comparisons{failures})",
+        float(comparisons[decided].mean()),
+        json_number(low),
+        json_number(high),
+        Verdict.OPEN if len(comparisons[decided]) < FEWEST else verdict,
     )
 
 
@@ -123,21 +120,13 @@ def resampled(
         # Resamples in which the statistic is not defined count as unknown, so few may be.
         if np.isfinite(draws).mean() > LEVEL:
             low, high = map(float, np.nanquantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]))
+    verdict = Verdict.OPEN
     if low >= above and high <= below:
         verdict = Verdict.HOLDS
     elif high < above or low > below:
         verdict = Verdict.FAILS
-    else:
-        verdict = Verdict.OPEN
-    return Claim(
-        name=name,
-        statement=statement,
-        statistic=statistic,
-        estimate=json_number(estimate),
-        low=json_number(low),
-        high=json_number(high),
-        verdict=verdict,
-    )
+    interval = json_number(low), json_number(high)
+    return Claim(name, statement, statistic, json_number(estimate), *interval, verdict)
 
 
 def contains(claim: Claim, target: float, *, widest: float) -> Claim:
@@ -175,6 +164,10 @@ MARGIN = 0.03
 
 ROOT_SLOPE = -0.45
 """Ours: a slope of -1/2, up to a tenth of it."""
+
+
+WIDEST = 0.5
+"""Ours: an interval for the slope that is wider than this resolves nothing."""
 
 
 def compared(
@@ -219,9 +212,9 @@ def everywhere(
     return compared(name, statement, points, margin=margin)
 
 
-def minus(first: str, second: str, factor: float = 1.0) -> Difference:
-    """Return the difference of ``factor`` times one algorithm's value and another's."""
-    return lambda r, _name, s, x: factor * r.at(first, x, s) - r.at(second, x, s)
+def minus(first: str, second: str) -> Difference:
+    """Return the difference of two algorithms' values."""
+    return lambda r, _name, s, x: r.at(first, x, s) - r.at(second, x, s)
 
 
 def paper_beats(
@@ -231,8 +224,8 @@ def paper_beats(
     *,
     rivals: Iterable[str] = NAIVE,
     series: str = "",
-    above: float = float("-inf"),
-    up_to: float = float("inf"),
+    above: float = -np.inf,
+    up_to: float = np.inf,
 ) -> Judge:
     """Judge that Robust MCB loses less than every rival at all points with above < x <= up_to."""
     return everywhere(
@@ -247,14 +240,14 @@ def paper_beats(
 
 
 def own_is_no_worse(
-    symbol: str, *, series: str = "", up_to: float = float("inf"), name: str = "own-is-no-worse"
+    symbol: str, *, series: str = "", up_to: float = np.inf, name: str = "own-is-no-worse"
 ) -> Judge:
     """Judge that the project's own learner loses no more than Robust MCB, up to the margin."""
+    limit = f" up to {up_to:g}" if up_to < np.inf else ""
+    where = f" ({series})" if series else ""
     return everywhere(
         name,
-        f"Ours ({DEFAULT_METHOD}) loses no more than Robust MCB at any {symbol}"
-        f"{f' up to {up_to:g}' if up_to < float('inf') else ''}"
-        f"{f' ({series})' if series else ''}.",
+        f"Ours ({DEFAULT_METHOD}) loses no more than Robust MCB at any {symbol}{limit}{where}.",
         f"paper minus ours at {symbol}={{x:g}}",
         lambda r, paper, s, x: r.curve(paper, s).minus(r.curve(DEFAULT_METHOD, s), x),
         series=(series,),
@@ -263,22 +256,39 @@ def own_is_no_worse(
     )
 
 
-def falls_like_a_root(
-    name: str, statement: str, series: str, *, quantile: float | None = None
+def slope(
+    name: str,
+    statement: str,
+    series: str = "",
+    *,
+    algorithm: str = "paper",
+    quantile: float | None = None,
+    means: tuple[float, float] = (-np.inf, np.inf),
+    is_exact: bool = False,
 ) -> Judge:
-    """Judge that Robust MCB's mean error, or a quantile, falls at least like the root of x."""
+    """Judge the log-log slope of an algorithm's mean error, or a quantile, where means lie between.
+
+    Errors fall at least like the root of x, or, if it is to be exact, just like it.
+    """
     of = "" if quantile is None else f"of the {quantile:.0%} quantile "
 
     def judge(results: Results) -> Claim:
-        curve = results.curve("paper", series)
+        curve = results.curve(algorithm, series)
+        chosen = (curve.means >= means[0]) & (curve.means <= means[1])
+        xs = curve.xs[chosen]
 
-        def slope(values: FloatArray) -> float:
-            means: FloatArray = values.mean(axis=0)
-            errors = means if quantile is None else np.quantile(values, quantile, axis=0)
-            return log_slope(curve.xs, errors)
+        def fitted(values: FloatArray) -> float:
+            errors: FloatArray = values.mean(axis=0)
+            if quantile is not None:
+                errors = np.quantile(values, quantile, axis=0)
+            return log_slope(xs, errors)
 
-        statistic = f"log-log slope {of}over all points; at most {ROOT_SLOPE:g}"
-        return resampled(name, statement, statistic, curve.values, slope, below=ROOT_SLOPE)
+        where, below = f"all points; at most {ROOT_SLOPE:g}", ROOT_SLOPE
+        if is_exact:
+            where, below = f"T/L in {', '.join(f'{x:g}' for x in xs) or 'none'}", np.inf
+        statistic = f"log-log slope {of}over {where}"
+        claim = resampled(name, statement, statistic, curve.values[:, chosen], fitted, below=below)
+        return contains(claim, -0.5, widest=WIDEST) if is_exact else claim
 
     return judge
 
@@ -289,7 +299,7 @@ def does_not_degrade(
     symbol: str,
     *,
     start: float,
-    up_to: float = float("inf"),
+    up_to: float = np.inf,
     algorithm: str = "paper",
 ) -> Judge:
     """Judge that an algorithm loses at no x beyond ``start`` more than there, up to the margin."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +30,7 @@ class Panel:
     x_label: str
     series: str = ""
     y_label: str = LOSS
-    log_x: bool = False
+    log_x: bool = True
     log_y: bool = False
     marks: tuple[tuple[float, str], ...] = ()  # vertical lines: position and a few words
     bound: Callable[[FloatArray], FloatArray] | None = None  # of x, a dashed grey line
@@ -45,36 +44,39 @@ def panels(titles: Mapping[str, str], x_label: str, **look: Any) -> tuple[Panel,
     )
 
 
-@contextmanager
-def titled_figure(heading: str, **size: Any) -> Iterator[tuple[Figure, list[Axes]]]:
-    """Yield a figure and its axes in the style of all, and write its heading at the end."""
-    with mpl.rc_context(STYLE):
-        figure, axes = new_figure(**size)
-        yield figure, axes
-        figure.suptitle(heading, x=0.01, horizontalalignment="left", fontweight="bold")
+Curves = Callable[[Results, Panel], list[Curve]]
+"""What a panel shows."""
 
 
-def draw_panels(results: Results, drawn: Sequence[Panel], *, heading: str) -> Figure:
+def all_curves(results: Results, panel: Panel) -> list[Curve]:
+    """Return every algorithm along the panel's series."""
+    return [results.curve(name, panel.series) for name in results.algorithms]
+
+
+def draw_panels(
+    results: Results, drawn: Sequence[Panel], curves_of: Curves = all_curves, *, heading: str
+) -> Figure:
     """Draw every algorithm's mean with a 95 % band, one panel a series, names at the lines."""
     rows = 2 if len(drawn) == FOUR else 1
     width = 7.4 if len(drawn) == 1 else 2.0 + 4.4 * len(drawn) / rows
     height = 4.6 if rows == 1 else 7.4
-    with titled_figure(heading, width=width, height=height, panels=len(drawn), rows=rows) as (
-        figure,
-        axes,
-    ):
+    with mpl.rc_context(STYLE):
+        figure, axes = new_figure(width=width, height=height, panels=len(drawn), rows=rows)
         for ax, panel in zip(axes, drawn, strict=True):
-            curves = [results.curve(name, panel.series) for name in results.algorithms]
+            curves = curves_of(results, panel)
             for curve in curves:
                 draw_curve(ax, curve, log_y=panel.log_y)
+            xs = np.unique([x for curve in curves for x in curve.xs])
             if panel.bound is not None:
-                whole = np.arange(curves[0].xs[0], curves[0].xs[-1] + 1)
+                whole = np.arange(xs[0], xs[-1] + 1)
                 ax.plot(whole, panel.bound(whole), color=GREY, linestyle="--", linewidth=1.5)
-            set_axes(ax, panel, xs=curves[0].xs)
+            _set_axes(ax, panel, xs=xs)
         if not drawn[0].log_y:
             axes[0].set_ylim(bottom=0.0)  # shared, and only now that everything is drawn
         # Panels share the vertical axis, so one set of names beside the last is enough.
-        name_curves(axes[-1], curves)
+        looks = [(float(curve.means[-1]), look_of(curve.algorithm)) for curve in curves]
+        label_ends(axes[-1], [(end, look.label, look.colour) for end, look in looks])
+        figure.suptitle(heading, x=0.01, horizontalalignment="left", fontweight="bold")
     return figure
 
 
@@ -84,30 +86,25 @@ def draw_curve(ax: Axes, curve: Curve, *, log_y: bool = False) -> None:
     A band that reaches zero has no end on a logarithmic axis: it is cut a decade below the mean.
     """
     look = look_of(curve.algorithm)
-    bands = np.array([mean_interval(column) for column in curve.values.T])
-    low = np.maximum(bands[:, 0], curve.means / 10 if log_y else 0.0)
-    if curve.xs.size == 1:
-        ax.vlines(curve.xs, low, bands[:, 1], color=look.colour, alpha=0.5, linewidth=2)
-    else:
-        ax.fill_between(curve.xs, low, bands[:, 1], color=look.colour, alpha=0.18, lw=0)
-    draw_means(ax, curve)
-
-
-def draw_means(ax: Axes, curve: Curve, *, line_width: float = 2, marker_size: float = 6) -> None:
-    """Draw the means of one algorithm, in its colour and with its markers."""
-    look = look_of(curve.algorithm)
+    if len(curve.values) > 1:
+        bands = np.array([mean_interval(column) for column in curve.values.T])
+        low = np.maximum(bands[:, 0], curve.means / 10 if log_y else 0.0)
+        if curve.xs.size == 1:
+            ax.vlines(curve.xs, low, bands[:, 1], color=look.colour, alpha=0.5, linewidth=2)
+        else:
+            ax.fill_between(curve.xs, low, bands[:, 1], color=look.colour, alpha=0.18, lw=0)
     ax.plot(
         curve.xs,
         curve.means,
         color=look.colour,
         marker=look.marker,
         linestyle=look.dashes,
-        linewidth=line_width,
-        markersize=marker_size,
+        linewidth=2,
+        markersize=6,
     )
 
 
-def set_axes(ax: Axes, panel: Panel, *, xs: np.ndarray) -> None:
+def _set_axes(ax: Axes, panel: Panel, *, xs: FloatArray) -> None:
     """Set scales, ticks at the points of the sweep, limits and words."""
     if panel.log_x:
         ax.set_xscale("log")
@@ -132,9 +129,3 @@ def set_axes(ax: Axes, panel: Panel, *, xs: np.ndarray) -> None:
     ax.set_xlabel(panel.x_label)
     if ax.get_subplotspec().is_first_col():  # type: ignore[union-attr]  # all panels are in a grid
         ax.set_ylabel(panel.y_label)
-
-
-def name_curves(ax: Axes, curves: Sequence[Curve]) -> None:
-    """Write the names of the algorithms at the right ends of their curves."""
-    looks = [(float(curve.means[-1]), look_of(curve.algorithm)) for curve in curves]
-    label_ends(ax, [(end, look.label, look.colour) for end, look in looks])

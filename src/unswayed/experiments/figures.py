@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
-
-import numpy as np
 
 from unswayed.experiments.claims import (
     MARGIN,
-    Claim,
     Judge,
     compared,
-    contains,
     does_not_degrade,
     everywhere,
-    log_slope,
     minus,
     own_is_no_worse,
     paper_beats,
-    resampled,
+    slope,
 )
 from unswayed.experiments.drawing import Panel, panels
-from unswayed.experiments.results import Results
-from unswayed.experiments.sweeps import Experiment, Point, along, suboptimality_in_arena, with_own
+from unswayed.experiments.sweeps import Experiment, along, with_own
 
 PER_VISIT = "paper-per-visit"
 """Robust MCB by Section 3.1: a user's value in a cell is the mean over their visits to it."""
@@ -64,34 +57,9 @@ USER_THRESHOLD = 1000
 SMALL_TASTES = 0.1
 """Ours: a third of the paper's gap; larger tastes are not small differences."""
 
-UNIFORM_LOSS = 0.3
-"""About what uniform play loses at the paper's gap."""
-
-UNSATURATED = (0.1, 0.9)
-"""Ours: "before saturation" means between these shares of the loss of uniform play."""
-
-WIDEST = 0.5
-"""Ours: an interval for the slope that is wider than this resolves nothing."""
-
-
-def _slope(name: str, statement: str, algorithm: str = "paper", *, is_cut: bool = False) -> Judge:
-    """Return a judge of a slope of -1/2, over all points or, cut, over those before saturation."""
-
-    def judge(results: Results) -> Claim:
-        curve = results.curve(algorithm)
-        low, high = UNSATURATED if is_cut else (-np.inf, np.inf)
-        chosen = (curve.means >= low * UNIFORM_LOSS) & (curve.means <= high * UNIFORM_LOSS)
-        xs = curve.xs[chosen]
-        claim = resampled(
-            name,
-            statement,
-            f"log-log slope over T/L in {', '.join(f'{x:g}' for x in xs) or 'none'}",
-            curve.values[:, chosen],
-            lambda values: log_slope(xs, values.mean(axis=0)),
-        )
-        return contains(claim, -0.5, widest=WIDEST)
-
-    return judge
+UNSATURATED = (0.1 * 0.3, 0.9 * 0.3)
+"""Ours: "before saturation" means between a tenth and nine tenths of what uniform play loses, about
+0.3 at the paper's gap."""
 
 
 def _scaled_slope(algorithm: str, name: str, reading: str) -> Judge:
@@ -100,28 +68,7 @@ def _scaled_slope(algorithm: str, name: str, reading: str) -> Judge:
         f"With gaps that shrink like (T/L)^-1/2, Robust MCB {reading} loses in proportion: the "
         "log-log slope is -1/2."
     )
-    return _slope(f"slope-{name}", statement, algorithm)
-
-
-def _figure(
-    name: str,
-    title: str,
-    points: tuple[Point, ...],
-    quick: tuple[int, ...],
-    drawn: tuple[Panel, ...],
-    *judges: Judge,
-    algorithms: tuple[str, ...] = COMPARED,
-) -> Experiment:
-    return Experiment(
-        id=name,
-        title=title,
-        points=points,
-        quick=tuple(points[number] for number in quick),
-        algorithms=algorithms,
-        measure=suboptimality_in_arena,
-        judges=judges,
-        panels=drawn,
-    )
+    return slope(f"slope-{name}", statement, algorithm=algorithm, is_exact=True)
 
 
 def _growth(
@@ -130,28 +77,28 @@ def _growth(
     symbols: tuple[str, str],
     statement: str,
     *further: Judge,
-    **options: Any,
+    algorithms: tuple[str, ...] = COMPARED,
 ) -> Experiment:
     """Return the experiment with more contexts or more actions, and ten of the other."""
     symbol, other = symbols
-    return _figure(
-        f"figure-2{letter}",
-        f"Figure 2({letter}): more {what}",
-        along(what, (2, 5, 10, 20, 40)),
-        (2, 3),
-        panels(
+    return Experiment(
+        id=f"figure-2{letter}",
+        title=f"Figure 2({letter}): more {what}",
+        points=along(what, (2, 5, 10, 20, 40), quick=(10, 20)),
+        algorithms=algorithms,
+        panels=panels(
             {"": f"{other} = 10, T/L = 30, {BASE}"},
             f"{what} {symbol}",
-            log_x=True,
             marks=((10, f"{symbol} = {other}"),),
         ),
-        paper_beats(
-            "beats-naive", f"Robust MCB beats both naive approaches at every {symbol}.", symbol
+        judges=(
+            paper_beats(
+                "beats-naive", f"Robust MCB beats both naive approaches at every {symbol}.", symbol
+            ),
+            does_not_degrade(f"{what}-do-not-degrade", statement, symbol, start=10),
+            own_is_no_worse(symbol),
+            *further,
         ),
-        does_not_degrade(f"{what}-do-not-degrade", statement, symbol, start=10),
-        own_is_no_worse(symbol),
-        *further,
-        **options,
     )
 
 
@@ -180,238 +127,277 @@ EXPERIMENTS = (
     _growth(
         "b", "actions", ("A", "S"), "Growing A beyond S at fixed S does not degrade Robust MCB."
     ),
-    _figure(
-        "figure-2c",
-        "Figure 2(c): more interactions per user",
-        along("interactions", (10, 15, 20, 25, 30, 40, 50, 60, 120)),
-        (1, 4),
-        panels({"": f"S = A = 10, {BASE}"}, PER_USER, log_x=True),
-        paper_beats("beats-naive", "Robust MCB beats both naive approaches at every T/L.", "T/L"),
-        compared(
-            "interactions-help",
-            "More interactions of each user make Robust MCB better.",
-            lambda r: {
-                "loss at the smallest T/L minus loss at the largest": r.curve("paper").values[:, 0]
-                - r.curve("paper").values[:, -1]
-            },
-        ),
-        _slope(
-            "slope-one-half",
-            "Before saturation suboptimality falls like (T/L)^-1/2: the log-log slope is -1/2.",
-            is_cut=True,
-        ),
-        everywhere(
-            "visits-need-less",
-            "By Section 3.1, with means over visits, Robust MCB loses no more than by the appendix "
-            "at any T/L.",
-            "appendix minus visits at T/L={x:g}",
-            minus("paper", PER_VISIT),
-            margin=MARGIN,
-        ),
-        own_is_no_worse("T/L"),
+    Experiment(
+        id="figure-2c",
+        title="Figure 2(c): more interactions per user",
+        points=along("interactions", (10, 15, 20, 25, 30, 40, 50, 60, 120), quick=(15, 30)),
         algorithms=with_own("paper", "naive-ucb", "independent-ucb", "oracle", PER_VISIT),
+        panels=panels({"": f"S = A = 10, {BASE}"}, PER_USER),
+        judges=(
+            paper_beats(
+                "beats-naive", "Robust MCB beats both naive approaches at every T/L.", "T/L"
+            ),
+            compared(
+                "interactions-help",
+                "More interactions of each user make Robust MCB better.",
+                lambda r: {
+                    "loss at the smallest T/L minus loss at the largest": r.curve("paper").values[
+                        :, 0
+                    ]
+                    - r.curve("paper").values[:, -1]
+                },
+            ),
+            slope(
+                "slope-one-half",
+                "Before saturation suboptimality falls like (T/L)^-1/2: the log-log slope is -1/2.",
+                means=UNSATURATED,
+                is_exact=True,
+            ),
+            everywhere(
+                "visits-need-less",
+                "By Section 3.1, with means over visits, Robust MCB loses no more than by the "
+                "appendix at any T/L.",
+                "appendix minus visits at T/L={x:g}",
+                minus("paper", PER_VISIT),
+                margin=MARGIN,
+            ),
+            own_is_no_worse("T/L"),
+        ),
     ),
-    _figure(
-        "figure-2d",
-        "Figure 2(d): more colluders, against corruption-robust learners",
-        along(
+    Experiment(
+        id="figure-2d",
+        title="Figure 2(d): more colluders, against corruption-robust learners",
+        points=along(
             "alpha",
             (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4),
+            quick=(0.1, 0.2),
             contexts=2,
             actions=5,
             users=500,
             interactions=500,
         ),
-        (2, 4),
-        panels(
+        algorithms=with_own("paper", "naive-ucb", "independent-ucb", *CORRUPTION_ROBUST, "oracle"),
+        panels=panels(
             {"": "S = 2, A = 5, L = 500, T/L = 500, each learner against its worst attack"},
             r"true share of colluders $\alpha$",
+            log_x=False,
         ),
-        paper_beats(
-            "beats-corruption-robust",
-            "Robust MCB beats the corruption-robust learners at every alpha from 0.1 on.",
-            "alpha",
-            rivals=CORRUPTION_ROBUST,
-            above=SMALL_SHARE - 1e-9,
+        judges=(
+            paper_beats(
+                "beats-corruption-robust",
+                "Robust MCB beats the corruption-robust learners at every alpha from 0.1 on.",
+                "alpha",
+                rivals=CORRUPTION_ROBUST,
+                above=SMALL_SHARE - 1e-9,
+            ),
+            everywhere(
+                "small-share-breaks-corruption-robust",
+                "A tenth of colluders breaks every corruption-robust learner (half of the gap "
+                "lost).",
+                "loss of {name} at alpha={x:g} minus half of the gap",
+                lambda r, name, _, x: r.at(name, x) - BROKEN,
+                of=CORRUPTION_ROBUST,
+                at=lambda _, x: x == SMALL_SHARE,
+            ),
+            everywhere(
+                "defends",
+                "Robust MCB loses less than a tenth of the gap at every alpha up to 0.3.",
+                "tenth of the gap minus loss at alpha={x:g}",
+                lambda r, paper, _, x: MARGIN - r.at(paper, x),
+                at=lambda _, x: x <= LARGEST_SHARE,
+            ),
+            own_is_no_worse("alpha"),
         ),
-        everywhere(
-            "small-share-breaks-corruption-robust",
-            "A tenth of colluders breaks every corruption-robust learner (half of the gap lost).",
-            "loss of {name} at alpha={x:g} minus half of the gap",
-            lambda r, name, _, x: r.at(name, x) - BROKEN,
-            of=CORRUPTION_ROBUST,
-            at=lambda _, x: x == SMALL_SHARE,
-        ),
-        everywhere(
-            "defends",
-            "Robust MCB loses less than a tenth of the gap at every alpha up to 0.3.",
-            "tenth of the gap minus loss at alpha={x:g}",
-            lambda r, paper, _, x: MARGIN - r.at(paper, x),
-            at=lambda _, x: x <= LARGEST_SHARE,
-        ),
-        own_is_no_worse("alpha"),
-        algorithms=with_own("paper", "naive-ucb", "independent-ucb", *CORRUPTION_ROBUST, "oracle"),
     ),
-    _figure(
-        "figure-3a",
-        "Figure 3(a): more users",
-        along("users", (125, 250, 500, 1000, 2000, 4000, 8000), contexts=20, interactions=50),
-        (0, 3, 4),
-        panels(
+    Experiment(
+        id="figure-3a",
+        title="Figure 3(a): more users",
+        points=along(
+            "users",
+            (125, 250, 500, 1000, 2000, 4000, 8000),
+            quick=(125, 1000, 2000),
+            contexts=20,
+            interactions=50,
+        ),
+        algorithms=COMPARED,
+        panels=panels(
             {"": f"S = 20, A = 10, T/L = 50, {BASE}"},
             "users L",
-            log_x=True,
             marks=((USER_THRESHOLD, r"$L = SA/\alpha$"),),
         ),
-        compared(
-            "users-help-first",
-            "More users improve Robust MCB up to L = SA/alpha.",
-            lambda r: {
-                f"loss at the fewest users minus loss at L={USER_THRESHOLD}": r.curve(
-                    "paper"
-                ).values[:, 0]
-                - r.at("paper", USER_THRESHOLD)
-            },
+        judges=(
+            compared(
+                "users-help-first",
+                "More users improve Robust MCB up to L = SA/alpha.",
+                lambda r: {
+                    f"loss at the fewest users minus loss at L={USER_THRESHOLD}": r.curve(
+                        "paper"
+                    ).values[:, 0]
+                    - r.at("paper", USER_THRESHOLD)
+                },
+            ),
+            compared(
+                "users-stop-helping",
+                "More users stop helping beyond L = SA/alpha (by less than a tenth of the gap).",
+                lambda r: {
+                    f"{MARGIN:g} minus the gain from L={USER_THRESHOLD} to the most users": MARGIN
+                    - (r.at("paper", USER_THRESHOLD) - r.curve("paper").values[:, -1])
+                },
+            ),
+            paper_beats(
+                "beats-naive",
+                "Robust MCB beats both naive approaches at every L from SA/alpha on.",
+                "L",
+                above=USER_THRESHOLD - 1,
+            ),
+            own_is_no_worse("L"),
         ),
-        compared(
-            "users-stop-helping",
-            "More users stop helping beyond L = SA/alpha (by less than a tenth of the gap).",
-            lambda r: {
-                f"{MARGIN:g} minus the gain from L={USER_THRESHOLD} to the most users": MARGIN
-                - (r.at("paper", USER_THRESHOLD) - r.curve("paper").values[:, -1])
-            },
-        ),
-        paper_beats(
-            "beats-naive",
-            "Robust MCB beats both naive approaches at every L from SA/alpha on.",
-            "L",
-            above=USER_THRESHOLD - 1,
-        ),
-        own_is_no_worse("L"),
     ),
-    _figure(
-        "figure-3b",
-        "Figure 3(b): a wrongly assumed share of colluders",
-        along(
+    Experiment(
+        id="figure-3b",
+        title="Figure 3(b): a wrongly assumed share of colluders",
+        points=along(
             "alpha",
             (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3),
-            series=TRUTH_VARIES,
-            assumed_alpha=ASSUMED,
+            {TRUTH_VARIES: {"assumed_alpha": ASSUMED}},
+            quick=(0.1, 0.2),
             users=N_USERS,
         )
         + along(
             "assumed_alpha",
             (0.0, 0.05, 0.1, 0.15, 0.2, 0.3),
-            series=BELIEF_VARIES,
-            alpha=ASSUMED,
+            {BELIEF_VARIES: {"alpha": ASSUMED}},
+            quick=(0.05, 0.2),
             users=N_USERS,
         ),
-        (2, 4, 8, 11),
-        panels(
-            {TRUTH_VARIES: "learners assume 0.1 (the paper's panel)"},
-            r"true share of colluders $\alpha$",
-            marks=((ASSUMED, "the truth"),),
-        )
-        + panels(
-            {BELIEF_VARIES: "the true share is 0.1"},
-            "share that learners assume",
-            marks=((ASSUMED, "the truth"),),
+        algorithms=COMPARED,
+        panels=tuple(
+            Panel(
+                title=title,
+                x_label=x_label,
+                series=series,
+                log_x=False,
+                marks=((ASSUMED, "the truth"),),
+            )
+            for series, title, x_label in (
+                (
+                    TRUTH_VARIES,
+                    "learners assume 0.1 (the paper's panel)",
+                    r"true share of colluders $\alpha$",
+                ),
+                (BELIEF_VARIES, "the true share is 0.1", "share that learners assume"),
+            )
         ),
-        paper_beats(
-            "overstated-still-beats-naive",
-            "Assuming 0.1, Robust MCB beats both naive approaches while 0 < alpha <= 0.1.",
-            "alpha",
-            series=TRUTH_VARIES,
-            above=0.0,
-            up_to=ASSUMED,
+        judges=(
+            paper_beats(
+                "overstated-still-beats-naive",
+                "Assuming 0.1, Robust MCB beats both naive approaches while 0 < alpha <= 0.1.",
+                "alpha",
+                series=TRUTH_VARIES,
+                above=0.0,
+                up_to=ASSUMED,
+            ),
+            compared(
+                "understating-loses-robustness",
+                "Assuming 0.1, Robust MCB loses more at a true 0.2 than at a true 0.1.",
+                lambda r: {
+                    "loss at alpha=0.2 minus loss at alpha=0.1": r.at("paper", 0.2, TRUTH_VARIES)
+                    - r.at("paper", ASSUMED, TRUTH_VARIES)
+                },
+            ),
+            compared(
+                "overstating-is-safer",
+                "At a true 0.1, assuming half of it costs more than assuming twice as much.",
+                lambda r: {
+                    "loss when assuming 0.05 minus loss when assuming 0.2": r.at(
+                        "paper", 0.05, BELIEF_VARIES
+                    )
+                    - r.at("paper", 0.2, BELIEF_VARIES)
+                },
+            ),
+            own_is_no_worse("alpha", series=TRUTH_VARIES, up_to=ASSUMED),
         ),
-        compared(
-            "understating-loses-robustness",
-            "Assuming 0.1, Robust MCB loses more at a true 0.2 than at a true 0.1.",
-            lambda r: {
-                "loss at alpha=0.2 minus loss at alpha=0.1": r.at("paper", 0.2, TRUTH_VARIES)
-                - r.at("paper", ASSUMED, TRUTH_VARIES)
-            },
-        ),
-        compared(
-            "overstating-is-safer",
-            "At a true 0.1, assuming half of it costs more than assuming twice as much.",
-            lambda r: {
-                "loss when assuming 0.05 minus loss when assuming 0.2": r.at(
-                    "paper", 0.05, BELIEF_VARIES
-                )
-                - r.at("paper", 0.2, BELIEF_VARIES)
-            },
-        ),
-        own_is_no_worse("alpha", series=TRUTH_VARIES, up_to=ASSUMED),
     ),
-    _figure(
-        "figure-3c",
-        "Figure 3(c): similar, not equal preferences",
-        along("perturbation", (0.0, 0.05, 0.1, 0.2, 0.3, 0.4)),
-        (0, 2),
-        panels({"": f"S = A = 10, T/L = 30, {BASE}"}, r"size of personal tastes $\epsilon_0$"),
-        does_not_degrade(
-            "small-differences-are-tolerated",
-            "Tastes of up to 0.1, a third of the gap, do not degrade Robust MCB.",
-            "eps_0",
-            start=0.0,
-            up_to=SMALL_TASTES,
+    Experiment(
+        id="figure-3c",
+        title="Figure 3(c): similar, not equal preferences",
+        points=along("perturbation", (0.0, 0.05, 0.1, 0.2, 0.3, 0.4), quick=(0.0, 0.1)),
+        algorithms=COMPARED,
+        panels=panels(
+            {"": f"S = A = 10, T/L = 30, {BASE}"},
+            r"size of personal tastes $\epsilon_0$",
+            log_x=False,
         ),
-        paper_beats(
-            "beats-naive", "Robust MCB beats both naive approaches at every eps_0.", "eps_0"
+        judges=(
+            does_not_degrade(
+                "small-differences-are-tolerated",
+                "Tastes of up to 0.1, a third of the gap, do not degrade Robust MCB.",
+                "eps_0",
+                start=0.0,
+                up_to=SMALL_TASTES,
+            ),
+            paper_beats(
+                "beats-naive", "Robust MCB beats both naive approaches at every eps_0.", "eps_0"
+            ),
+            own_is_no_worse("eps_0"),
         ),
-        own_is_no_worse("eps_0"),
     ),
-    _figure(
-        "slope",
-        "The slope, with gaps to scale",
-        tuple(
+    Experiment(
+        id="slope",
+        title="The slope, with gaps to scale",
+        points=tuple(
             point
             for n in (15, 30, 60, 120, 240)
             for point in along(
-                "interactions", (n,), gap=SCALED_GAP[0] * math.sqrt(SCALED_GAP[1] / n)
+                "interactions",
+                (n,),
+                quick=(15, 30),
+                gap=SCALED_GAP[0] * math.sqrt(SCALED_GAP[1] / n),
             )
         ),
-        (0, 1),
-        panels(
+        algorithms=with_own("paper", "oracle", PER_VISIT),
+        panels=panels(
             {
                 "": f"S = A = 10, gap {SCALED_GAP[0]:g}·sqrt({SCALED_GAP[1]} L/T), "
                 "20% colluders; worst attacks"
             },
             PER_USER,
-            log_x=True,
             log_y=True,
         ),
-        _scaled_slope("paper", "appendix", "by the appendix"),
-        _scaled_slope(PER_VISIT, "visits", "by Section 3.1"),
-        own_is_no_worse("T/L"),
-        algorithms=with_own("paper", "oracle", PER_VISIT),
+        judges=(
+            _scaled_slope("paper", "appendix", "by the appendix"),
+            _scaled_slope(PER_VISIT, "visits", "by Section 3.1"),
+            own_is_no_worse("T/L"),
+        ),
     ),
-    _figure(
-        "knowing-attack",
-        "Attacks that know the algorithm",
-        along("interactions", (10, 20, 40, 80), series=FREQUENT, attacks=KNOWING)
-        + along("interactions", (10, 20, 40), series=RARE, attacks=KNOWING, contexts=40, actions=5),
-        (1, 4),
-        panels(
-            {series: f"{series}, 20% colluders" for series in (FREQUENT, RARE)},
-            PER_USER,
-            log_x=True,
+    Experiment(
+        id="knowing-attack",
+        title="Attacks that know the algorithm",
+        points=along("interactions", (10, 20, 40, 80), {FREQUENT: {}}, quick=(20,), attacks=KNOWING)
+        + along(
+            "interactions",
+            (10, 20, 40),
+            {RARE: {"contexts": 40, "actions": 5}},
+            quick=(10,),
+            attacks=KNOWING,
         ),
-        *(
-            paper_beats(
-                f"beats-naive-{name}",
-                f"At {series} Robust MCB beats both naive approaches although the coalition knows "
-                "it.",
-                "T/L",
-                series=series,
-            )
-            for series, name in ((FREQUENT, "frequent"), (RARE, "rare"))
+        algorithms=COMPARED,
+        panels=panels(
+            {series: f"{series}, 20% colluders" for series in (FREQUENT, RARE)}, PER_USER
         ),
-        *(
-            own_is_no_worse("T/L", series=series, name=f"own-{name}")
-            for series, name in ((FREQUENT, "frequent"), (RARE, "rare"))
+        judges=(
+            *(
+                paper_beats(
+                    f"beats-naive-{name}",
+                    f"At {series} Robust MCB beats both naive approaches although the coalition "
+                    "knows it.",
+                    "T/L",
+                    series=series,
+                )
+                for series, name in ((FREQUENT, "frequent"), (RARE, "rare"))
+            ),
+            own_is_no_worse("T/L", series=FREQUENT, name="own-frequent"),
+            own_is_no_worse("T/L", series=RARE, name="own-rare"),
         ),
     ),
 )

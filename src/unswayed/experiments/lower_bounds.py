@@ -22,10 +22,10 @@ from unswayed.limits import (
 )
 from unswayed.randomness import generator
 from unswayed.simulation.algorithms import find_algorithm
-from unswayed.simulation.arena import Crowd, run
+from unswayed.simulation.arena import Crowd, Match
 from unswayed.simulation.attacks.base import Attack, Briefing, Knowledge, Turn
-from unswayed.simulation.instances import Instance, RewardLaw, uniform_probabilities
-from unswayed.simulation.settings import Settings
+from unswayed.simulation.instances import Instance, named_probabilities
+from unswayed.simulation.simulate import Settings
 
 BASE = 0.5
 """The paper's: ordinary actions pay B(1/2)."""
@@ -78,27 +78,24 @@ def _loss(
 
     The users are then independent draws, as Le Cam's bound needs.
     """
-    n_users = settings.users
     rng = generator(settings.seed, repetition, "coalition size")
-    size = rng.binomial(n_users, settings.alpha)
-    return run(
+    size = rng.binomial(settings.users, settings.alpha)
+    return Match(
         Instance(
-            context_probabilities=uniform_probabilities(len(means)),
-            mean_rewards=means,
-            law=RewardLaw.BERNOULLI,
+            context_probabilities=named_probabilities("uniform", len(means)), mean_rewards=means
         ),
         attack,
         find_algorithm(algorithm).make,
         Crowd(
-            n_users=n_users,
+            n_users=settings.users,
             interactions_per_user=settings.interactions,
-            alpha=0.0 if is_clean else size / n_users,
+            alpha=0.0 if is_clean else size / settings.users,
             assumed_fraction=settings.alpha,
         ),
         algorithm=algorithm,
         seed=settings.seed,
         path=(repetition,),
-    )
+    ).loss()
 
 
 def success(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
@@ -150,26 +147,6 @@ deviations is about 2.6 errors, so an excess of less than 6.2 errors cannot be
 distinguished from none. The default learner, with 120 repetitions, has a claim of its own: 8
 intervals of 2.8 errors of 0.046 fit into the margin."""
 
-_POINTS = tuple(
-    point
-    for series, attack, plays in (
-        (FEW, TWO_SIDED, (1, 3, 9, 27, 81)),
-        (MANY, TWO_SIDED, (1, 3, 9, 27, 81)),
-        (PAPERS, ONE_SIDED, (1, 2, 4, 8, 16)),
-    )
-    for point in along(
-        "interactions",
-        plays,
-        series=series,
-        attacks=(attack,),
-        contexts=1,
-        actions=2,
-        gap=WORLDS[series][0],
-        users=WORLDS[series][1],
-        rewards="bernoulli",
-    )
-)
-
 
 def _bound(series: str, interactions: FloatArray) -> FloatArray:
     """Return the most that any test can succeed with at each number of interactions."""
@@ -215,7 +192,8 @@ def wins(settings: Settings, algorithm: str, attack: str, repetition: int) -> fl
     """
     rng = generator(settings.seed, repetition, "guessing")
     n_users, n_contexts, n_actions = settings.users, settings.contexts, settings.actions
-    visits = rng.multinomial(settings.interactions, uniform_probabilities(n_contexts), size=n_users)
+    shares = [1 / n_contexts] * n_contexts
+    visits = rng.multinomial(settings.interactions, shares, size=n_users)
     if algorithm == "sticky":
         actions = rng.integers(n_actions, size=(n_users, n_contexts))
         right = rng.integers(n_actions, size=n_contexts)
@@ -254,42 +232,28 @@ ALIKE = 0.15
 contexts a share near 1/8 has a standard error of 0.037; a level shared by nine intervals makes each
 of them 2.8 errors wide to either side."""
 
-_GAME = tuple(
-    Point(
-        x=ratio,
-        series=series,
-        settings=world(
-            contexts=s, actions=a, users=200, interactions=round(ratio * RIGHT_PLAYS * min(s, a))
-        ),
-        attacks=("honest",),
-    )
-    for series, (s, a) in GAMES.items()
-    for ratio in RATIOS
-)
-
-_HIDDEN = tuple(
-    point
-    for series, (s, a) in HIDDEN.items()
-    for point in along(
-        "interactions",
-        (2, 4, 8),
-        series=series,
-        attacks=("honest",),  # who colludes is part of what is measured
-        contexts=s,
-        actions=a,
-        users=20_000,
-        gap=0.05,
-        rewards="bernoulli",
-    )
-)
-
-
 EXPERIMENTS = (
     Experiment(
         id="theorem-lower",
         title="Theorem 4.1: what is hidden stays hidden from every learner",
-        points=_POINTS,
-        quick=tuple(point for point in _POINTS if point.x in (2, 9)),
+        points=tuple(
+            point
+            for series, attack, plays in (
+                (FEW, TWO_SIDED, (1, 3, 9, 27, 81)),
+                (MANY, TWO_SIDED, (1, 3, 9, 27, 81)),
+                (PAPERS, ONE_SIDED, (1, 2, 4, 8, 16)),
+            )
+            for point in along(
+                "interactions",
+                plays,
+                {series: {"gap": WORLDS[series][0], "users": WORLDS[series][1]}},
+                quick=(2, 9),
+                attacks=(attack,),
+                contexts=1,
+                actions=2,
+                rewards="bernoulli",
+            )
+        ),
         algorithms=with_own("paper", *JUDGED, "oracle"),
         measure=success,
         repetition_factor=8,
@@ -299,7 +263,6 @@ EXPERIMENTS = (
                 x_label=PER_USER,
                 series=series,
                 y_label="share of right decisions",
-                log_x=True,
                 bound=partial(_bound, series),
             )
             for series, (gap, _) in WORLDS.items()
@@ -338,8 +301,22 @@ EXPERIMENTS = (
     Experiment(
         id="guessing-game",
         title="The guessing game: n = 100 right plays with one of 200 users",
-        points=_GAME,
-        quick=_GAME,
+        points=tuple(
+            Point(
+                x=ratio,
+                series=series,
+                settings=world(
+                    contexts=s,
+                    actions=a,
+                    users=200,
+                    interactions=round(ratio * RIGHT_PLAYS * min(s, a)),
+                ),
+                is_quick=True,
+                attacks=("honest",),
+            )
+            for series, (s, a) in GAMES.items()
+            for ratio in RATIOS
+        ),
         algorithms=("sticky", "uniform"),
         measure=wins,
         repetition_factor=4,
@@ -347,7 +324,6 @@ EXPERIMENTS = (
             {series: series for series in GAMES},
             "interactions / n·min(S, A)",
             y_label="share of games won",
-            log_x=True,
         ),
         judges=(
             everywhere(
@@ -373,8 +349,16 @@ EXPERIMENTS = (
     Experiment(
         id="hidden-contexts",
         title="Theorem 4.1 with many contexts and actions",
-        points=_HIDDEN,
-        quick=tuple(point for point in _HIDDEN if point.x == HIDDEN_PLAYS),
+        points=along(
+            "interactions",
+            (2, 4, 8),
+            {series: {"contexts": s, "actions": a} for series, (s, a) in HIDDEN.items()},
+            quick=(HIDDEN_PLAYS,),
+            attacks=("honest",),  # who colludes is part of what is measured
+            users=20_000,
+            gap=0.05,
+            rewards="bernoulli",
+        ),
         algorithms=with_own("paper", "naive-mean", "oracle"),
         measure=right_decisions,
         repetition_factor=2,
@@ -382,7 +366,6 @@ EXPERIMENTS = (
             {series: series for series in HIDDEN},
             PER_USER,
             y_label="share of right decisions",
-            log_x=True,
         ),
         judges=(
             everywhere(

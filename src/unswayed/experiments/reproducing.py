@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,9 @@ from threadpoolctl import threadpool_limits
 
 import unswayed
 from unswayed.errors import InputError, option
+from unswayed.experiments import figures, lower_bounds, upper_bounds
 from unswayed.experiments.claims import Claim
+from unswayed.experiments.drawing import draw_panels
 from unswayed.experiments.results import (
     MAIN,
     PILOT,
@@ -56,21 +57,16 @@ CHUNK = 5
 kill may cost each process."""
 
 
-MODULES = {
-    "figures": (
-        *("figure-2a", "figure-2b", "figure-2c", "figure-2d", "figure-3a", "figure-3b"),
-        *("figure-3c", "slope", "knowing-attack"),
-    ),
-    "upper_bounds": ("base-case-1", "base-case-2", "lemma-nu", "theorem-upper", "parallel-gain"),
-    "lower_bounds": ("theorem-lower", "guessing-game", "hidden-contexts"),
+EXPERIMENTS = {
+    experiment.id: experiment
+    for experiment in (
+        *figures.EXPERIMENTS,
+        *upper_bounds.EXPERIMENTS,
+        *lower_bounds.EXPERIMENTS,
+        upper_bounds.PARALLEL_GAIN,
+    )
 }
-"""Ids of the experiments in each module; modules are imported on demand."""
-
-IDS = (
-    *(*MODULES["figures"], "base-case-1", "base-case-2", "lemma-nu", "theorem-upper"),
-    *(*MODULES["lower_bounds"], "parallel-gain"),
-)
-"""All experiments, in the order of the paper."""
+"""All experiments by id, in the order of the paper."""
 
 
 def find_experiment(name: str) -> Experiment:
@@ -79,11 +75,7 @@ def find_experiment(name: str) -> Experiment:
     >>> find_experiment("figure-2a").title
     'Figure 2(a): more contexts'
     """
-    modules = {known: module for module, names in MODULES.items() for known in names}
-    choices = {known: modules[known] for known in IDS}
-    module = import_module(f"unswayed.experiments.{find(name, choices, kind='experiment')}")
-    experiments: tuple[Experiment, ...] = module.EXPERIMENTS
-    return next(experiment for experiment in experiments if experiment.id == name)
+    return find(name, EXPERIMENTS, kind="experiment")
 
 
 Progress = Callable[[int, int], None]
@@ -248,7 +240,8 @@ def _attack_in_words(row: Row, tied: dict[int, tuple[str, ...]]) -> str:
 
 def _report(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> Outcome:
     results = Results(rows)
-    save(experiment.picture(results), folder, "figure")
+    picture = draw_panels(results, experiment.panels, experiment.curves, heading=experiment.title)
+    save(picture, folder, "figure")
     outcome = Outcome(
         id=experiment.id,
         title=experiment.title,
@@ -256,7 +249,7 @@ def _report(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> Outcom
         cpu_seconds=round(sum(row["cpu_seconds"] for row in rows), 1),
         commit=", ".join(dict.fromkeys(row.get("commit", "unknown") for row in rows)),
         settings=settings_digest(Store(folder).settings()),
-        claims=tuple(experiment.judge(results)),
+        claims=tuple(judge(results) for judge in experiment.judges),
     )
     written = asdict(outcome) | {
         "seeds": {"main": MAIN_SEED, "pilot": PILOT_SEED},

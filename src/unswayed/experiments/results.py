@@ -66,64 +66,52 @@ class Store:
                 "unknown. Give another folder, or move it away."
             )
         make_folder(self._parts)
-        _write_whole(self._settings, json.dumps(settings, indent=1).encode())
+        with whole_file(self._settings) as draft:
+            draft.write_text(json.dumps(settings, indent=1), encoding="utf-8")
 
     def settings(self) -> dict[str, Any]:
         """Return the settings of the results that are there."""
         if not self._settings.exists():
             raise InputError(f"{self.folder} holds no results: run the experiment first.")
         try:
-            stored: dict[str, Any] = dict(json.loads(self._settings.read_text("utf-8")))
+            return dict(json.loads(self._settings.read_text("utf-8")))
         except (OSError, ValueError, TypeError, RecursionError) as error:
             raise _damaged(self._settings, error) from error
-        return stored
 
     def add(self, rows: Sequence[Row]) -> None:
         """Keep a finished chunk of repetitions of one cell, stage and attack."""
         number, stage, attack, repetition = key_of(rows[0])
-        path = self._parts / f"{number:03d}-{stage}-{attack}-{repetition:04d}.parquet"
-        _write_table(path, rows)
+        _write(self._parts / f"{number:03d}-{stage}-{attack}-{repetition:04d}.parquet", rows)
 
     def rows(self) -> list[Row]:
         """Return all rows, each once, in order."""
-        return self._read(sorted(self._parts.glob("*.parquet")))
+        rows: dict[Key, Row] = {}
+        for path in (*self.folder.glob(self._results.name), *sorted(self._parts.glob("*.parquet"))):
+            # One file at a time: files of other versions may have other columns.
+            try:
+                rows |= {key_of(row): row for row in pq.ParquetFile(path).read().to_pylist()}
+            except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+                raise _damaged(path, error) from error
+        return [rows[key] for key in sorted(rows)]
 
     def compact(self) -> list[Row]:
         """Move all parts into ``results.parquet`` and return the rows."""
-        parts = sorted(self._parts.glob("*.parquet"))
-        rows = self._read(parts)
+        parts, rows = list(self._parts.glob("*.parquet")), self.rows()
         if parts:
-            _write_table(self._results, rows)
+            _write(self._results, rows)
         # Only now, and only what was read: a crash in between leaves duplicates, not losses.
         for part in parts:
             part.unlink(missing_ok=True)
         return rows
-
-    def _read(self, parts: list[Path]) -> list[Row]:
-        rows: dict[Key, Row] = {}
-        for path in ([self._results] if self._results.exists() else []) + parts:
-            # One file at a time: they were written by hands that know their columns.
-            try:
-                found = pq.ParquetFile(path).read().to_pylist()
-                rows |= {key_of(row): row for row in found}
-            except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-                raise _damaged(path, error) from error
-        return [rows[key] for key in sorted(rows)]
 
 
 def _damaged(path: Path, error: Exception) -> InputError:
     return InputError(f"the results in {path} are damaged ({error}); move the file away.")
 
 
-def _write_table(path: Path, rows: Sequence[Row]) -> None:
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(list(rows)), sink)
-    _write_whole(path, sink.getvalue().to_pybytes())
-
-
-def _write_whole(path: Path, content: bytes) -> None:
+def _write(path: Path, rows: Sequence[Row]) -> None:
     with whole_file(path) as draft:
-        draft.write_bytes(content)
+        pq.write_table(pa.Table.from_pylist(list(rows)), draft)
 
 
 def strongest_attacks(rows: Iterable[Row]) -> dict[int, str]:
@@ -157,10 +145,9 @@ class Curve:
     """An algorithm along the points of one series."""
 
     algorithm: str
-    series: str
     xs: FloatArray  # shape (n_points,), ascending
     values: FloatArray  # shape (n_repetitions, n_points)
-    repetitions: tuple[int, ...]
+    repetitions: tuple[int, ...] = ()
 
     @property
     def means(self) -> FloatArray:
@@ -175,11 +162,9 @@ class Curve:
 
     def minus(self, other: Curve, x: float) -> FloatArray:
         """Return differences to another curve at one point, in the repetitions that both have."""
-        rows, others = (
-            np.isin(curve.repetitions, both.repetitions)
-            for curve, both in ((self, other), (other, self))
-        )
-        return np.asarray(self.at(x)[rows] - other.at(x)[others])
+        mine = np.isin(self.repetitions, other.repetitions)
+        theirs = np.isin(other.repetitions, self.repetitions)
+        return np.asarray(self.at(x)[mine] - other.at(x)[theirs])
 
 
 class Results:
@@ -195,17 +180,26 @@ class Results:
         ]
         # A run that was stopped leaves some cells ahead of others; all are judged by what all have,
         # but for the project's own learner, which has fewer.
-        own = [row for row in main if row["algorithm"] == DEFAULT_METHOD]
-        others = [row for row in main if row["algorithm"] != DEFAULT_METHOD]
-        finished = _finished_everywhere(main, others or own)
-        kept = finished & _finished_everywhere(main, own) if own else finished
+        points: dict[str, set[tuple[str, float]]] = {}
+        own: dict[int, set[int]] = {}
+        others: dict[int, set[int]] = {}
+        for row in main:
+            points.setdefault(row["algorithm"], set()).add((row["series"], row["x"]))
+            cells = own if row["algorithm"] == DEFAULT_METHOD else others
+            cells.setdefault(row["number"], set()).add(row["repetition"])
+        sets = list((others or own).values())
+        finished = set.intersection(*sets) if sets else set()
+        kept = finished.intersection(*own.values())
+        if not kept or len(set(map(len, points.values()))) > 1:
+            raise InputError(
+                "not every cell has a finished repetition yet: run the experiment to its end first."
+            )
         self.main = [
             row
             for row in main
             if row["repetition"] in (kept if row["algorithm"] == DEFAULT_METHOD else finished)
         ]
-        self.pilot = [row for row in rows if row["stage"] == PILOT]
-        self.tied_attacks = tied_attacks(self.pilot)
+        self.tied_attacks = tied_attacks(rows)
         self.repetitions = len(finished)
 
     @property
@@ -228,7 +222,6 @@ class Results:
         repetitions = sorted(by_x[xs[0]])
         return Curve(
             algorithm=algorithm,
-            series=series,
             xs=np.array(xs),
             values=np.array([[by_x[x][repetition] for x in xs] for repetition in repetitions]),
             repetitions=tuple(repetitions),
@@ -237,19 +230,3 @@ class Results:
     def at(self, algorithm: str, x: float, series: str = "") -> FloatArray:
         """Return the repetitions of an algorithm at one point."""
         return self.curve(algorithm, series).at(x)
-
-
-def _finished_everywhere(every: Sequence[Row], rows: Sequence[Row]) -> set[int]:
-    """Return the repetitions that every cell has finished; raise if there are none."""
-    by_cell: dict[int, set[int]] = {}
-    points: dict[str, set[tuple[str, float]]] = {}
-    for row in rows:
-        by_cell.setdefault(row["number"], set()).add(row["repetition"])
-    for row in every:
-        points.setdefault(row["algorithm"], set()).add((row["series"], row["x"]))
-    finished = set.intersection(*by_cell.values()) if by_cell else set()
-    if not finished or len({len(of_algorithm) for of_algorithm in points.values()}) > 1:
-        raise InputError(
-            "not every cell has a finished repetition yet: run the experiment to its end first."
-        )
-    return finished

@@ -6,24 +6,20 @@ import hashlib
 import itertools
 import json
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-
 import unswayed
-from unswayed.experiments.claims import FEWEST, Claim, Judge
-from unswayed.experiments.drawing import Panel, draw_panels
-from unswayed.experiments.results import Results
+from unswayed.experiments.claims import FEWEST, Judge
+from unswayed.experiments.drawing import Curves, Panel, all_curves
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.limits import users_needed
 from unswayed.simulation.attacks.base import Knowledge
 from unswayed.simulation.attacks.registry import ATTACKS
-from unswayed.simulation.settings import Settings
-from unswayed.simulation.simulate import run_repetition
+from unswayed.simulation.simulate import Settings, run_repetition
 
 Measure = Callable[[Settings, str, str, int], float]
 """Measured value of one repetition, from (settings, algorithm, attack, repetition)."""
@@ -58,7 +54,18 @@ class Point:
     x: float  # what is swept, as drawn on the horizontal axis
     settings: Settings  # its attack, algorithms and repetitions are not read
     series: str = ""  # tells points with the same x apart, such as distributions of contexts
+    is_quick: bool = False  # whether a quick run has it, too
     attacks: tuple[str, ...] = OBLIVIOUS_ATTACKS  # the strongest is reported; one needs no pilot
+
+
+def suboptimality_in_arena(
+    settings: Settings, algorithm: str, attack: str, repetition: int
+) -> float:
+    """Return what good users lose when the algorithm learns against the attack.
+
+    The same number as `unswayed simulate` gives for these settings, seed and repetition.
+    """
+    return run_repetition(replace(settings, attack=attack), algorithm, repetition).loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,25 +75,14 @@ class Experiment:
     id: str
     title: str
     points: tuple[Point, ...]
-    quick: tuple[Point, ...]  # those of the points that a quick run has
     algorithms: tuple[str, ...]
-    measure: Measure
     judges: tuple[Judge, ...]  # one for each claim
-    panels: tuple[Panel, ...] = ()  # curves along one series each, where that is the picture
-    draw: Callable[[Results], Figure] | None = None  # where it is another
+    panels: tuple[Panel, ...]
+    measure: Measure = suboptimality_in_arena
+    curves: Curves = all_curves  # what a panel shows
     pilot_repetitions: int = PILOT_REPETITIONS
     repetition_factor: int = 1  # for each repetition asked for; successes need more than means
     own_fewest: int = FEWEST  # of the default learner, if there are so many; fewer are not judged
-
-    def picture(self, results: Results) -> Figure:
-        """Draw the results."""
-        if self.draw is not None:
-            return self.draw(results)
-        return draw_panels(results, self.panels, heading=self.title)
-
-    def judge(self, results: Results) -> list[Claim]:
-        """Judge every claim."""
-        return [judge(results) for judge in self.judges]
 
     def repetitions_of(self, algorithm: str, asked: int) -> int:
         """Return the number of repetitions of an algorithm, given the number asked for.
@@ -206,15 +202,23 @@ def world(**changes: Any) -> Settings:
 def along(
     name: str,
     values: Iterable[float],
+    series: Mapping[str, Mapping[str, Any]] | None = None,
     *,
-    series: str = "",
+    quick: Container[float] = (),
     attacks: tuple[str, ...] = OBLIVIOUS_ATTACKS,
     **fixed: Any,
 ) -> tuple[Point, ...]:
-    """Return a point for each value of one setting."""
+    """Return a point for each value of one setting, in each series with its further settings."""
+    found = {"": {}} if series is None else series
     return tuple(
-        Point(x=value, series=series, settings=world(**fixed, **{name: value}), attacks=attacks)
-        for value in values
+        Point(
+            x=value,
+            series=label,
+            settings=world(**fixed, **changes, **{name: value}),
+            is_quick=value in quick,
+            attacks=attacks,
+        )
+        for (label, changes), value in itertools.product(found.items(), tuple(values))
     )
 
 
@@ -227,16 +231,7 @@ def quick_version(experiment: Experiment) -> Experiment:
     """Return the quick points alone, with one attack, or the first where that is not tried."""
     points = tuple(
         replace(point, attacks=tuple({QUICK_ATTACK} & {*point.attacks}) or point.attacks[:1])
-        for point in experiment.quick
+        for point in experiment.points
+        if point.is_quick
     )
     return replace(experiment, points=points, pilot_repetitions=0, own_fewest=QUICK_OWN_FEWEST)
-
-
-def suboptimality_in_arena(
-    settings: Settings, algorithm: str, attack: str, repetition: int
-) -> float:
-    """Return what good users lose when the algorithm learns against the attack.
-
-    The same number as `unswayed simulate` gives for these settings, seed and repetition.
-    """
-    return run_repetition(replace(settings, attack=attack), algorithm, repetition).loss

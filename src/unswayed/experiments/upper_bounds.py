@@ -2,51 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray
 from unswayed.experiments.claims import (
     Claim,
     Judge,
     everywhere,
-    falls_like_a_root,
     log_slope,
     minus,
     resampled,
+    slope,
 )
-from unswayed.experiments.drawing import (
-    Panel,
-    draw_means,
-    name_curves,
-    panels,
-    set_axes,
-    titled_figure,
-)
+from unswayed.experiments.drawing import Panel, panels
 from unswayed.experiments.results import Curve, Results
-from unswayed.experiments.sweeps import (
-    OBLIVIOUS_ATTACKS,
-    Experiment,
-    Measure,
-    along,
-    suboptimality_in_arena,
-    with_own,
-)
+from unswayed.experiments.sweeps import OBLIVIOUS_ATTACKS, Experiment, Measure, along, with_own
 from unswayed.learners.design import Design
-from unswayed.learners.estimates import Estimates
-from unswayed.learners.interface import LearnerMaker, Setting
 from unswayed.learners.paper import estimate_context_probabilities, learn_paper
 from unswayed.learners.players import Explorer, LogLearner
 from unswayed.limits import instance_complexity
-from unswayed.simulation.algorithms import OracleMaker
-from unswayed.simulation.arena import run
-from unswayed.simulation.attacks.registry import make_attack
 from unswayed.simulation.instances import named_probabilities
-from unswayed.simulation.settings import Settings
-from unswayed.tallies import Accumulator, Tallies
+from unswayed.simulation.simulate import Settings
+from unswayed.tallies import Tallies
 
 ALPHA = 0.2
 MEASURED = ("paper", "naive-mean", "oracle")
@@ -54,80 +35,73 @@ MEASURED = ("paper", "naive-mean", "oracle")
 
 PER_USER = "interactions per user T/L"
 
-
-class Witness(OracleMaker):
-    """Wraps a maker of learners and records which users are good."""
-
-    def __init__(self, make: LearnerMaker) -> None:
-        self._make = make
-
-    def knowing(self, is_good: BoolArray) -> LearnerMaker:
-        """Remember the good users and return the maker."""
-        self.is_good = is_good
-        return self._make
+_UNIFORM_PLAY = partial(LogLearner, epsilon=1.0)
 
 
-def _witnessed(
-    make: LearnerMaker, settings: Settings, algorithm: str, attack: str, repetition: int
-) -> BoolArray:
-    """Run a learner and return the mask of good users."""
-    witness = Witness(make)
-    run(
-        settings.instance(repetition),
-        make_attack(attack),
-        witness,
-        settings.crowd(),
-        algorithm=algorithm,
-        seed=settings.seed,
-        path=(repetition,),
+def _played(
+    player: Any, settings: Settings, algorithm: str, attack: str, repetition: int
+) -> tuple[Tallies, Design, dict[str, Any], BoolArray]:
+    """Play to the end; return what a method is given, and which entries of the tallies count.
+
+    The oracle counts the good users' entries, others all.
+    """
+
+    def given(tallies: Tallies, design: Design, **options: Any) -> Any:
+        return tallies, design, options
+
+    match = replace(settings, attack=attack).match(
+        "paper", repetition, partial(player, method=given)
     )
-    return witness.is_good
-
-
-def _weights(tallies: Tallies, is_counted: BoolArray | None) -> FloatArray:
-    """Return one for each entry of the users that count, of all users if none are named."""
-    if is_counted is None:
-        return np.ones(len(tallies.cells))
-    return np.repeat(is_counted, np.diff(tallies.indptr)).astype(np.float64)
+    for _ in match.rounds():
+        pass
+    learner: Any = match.learner
+    tallies, design, options = learner.learn()
+    is_counted = ~match.is_bad if algorithm == "oracle" else np.ones(settings.users, np.bool_)
+    return tallies, design, options, np.repeat(is_counted, np.diff(tallies.indptr))
 
 
 def largest_error(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
     """Return max_a |mu_hat(a) - mu(a)|; base case 1, where every user keeps to one arm."""
-    errors = _errors(settings, algorithm, attack, repetition, Explorer)
-    return float(np.abs(errors).max())
+    return float(np.abs(_errors(Explorer, settings, algorithm, attack, repetition)).max())
 
 
 def total_error(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
     """Return ||mu_hat - mu||_2/sqrt(S); base case 2, where every play is uniform."""
-    uniform = partial(LogLearner, epsilon=1.0)
-    errors = _errors(settings, algorithm, attack, repetition, uniform)
+    errors = _errors(_UNIFORM_PLAY, settings, algorithm, attack, repetition)
     return float(np.sqrt((errors**2).sum() / settings.contexts))
 
 
-def _errors(
-    settings: Settings, algorithm: str, attack: str, repetition: int, player: Any
-) -> FloatArray:
+def _errors(player: Any, settings: Settings, algorithm: str, *run: Any) -> FloatArray:
     """Return estimates minus truth, shape (n_contexts, n_actions); 0 where nothing was played."""
-    seen: list[tuple[Tallies, Estimates]] = []
-
-    def learn(tallies: Tallies, design: Design, **options: Any) -> Estimates:
-        seen.append((tallies, learn_paper(tallies, design, **options)))
-        return seen[-1][1]
-
-    make: LearnerMaker = partial(player, method=learn)
-    is_good = _witnessed(make, settings, "paper", attack, repetition)
-    tallies, estimates = seen[-1]
-    found = estimates.mean_rewards
-    if algorithm != "paper":
-        weights = _weights(tallies, is_good if algorithm == "oracle" else None)
+    tallies, design, options, is_counted = _played(player, settings, algorithm, *run)
+    if algorithm == "paper":
+        found = learn_paper(tallies, design, **options).mean_rewards
+    else:
         counts, sums = (
-            np.bincount(tallies.cells, weights * column, minlength=tallies.n_cells)
+            np.bincount(tallies.cells, is_counted * column, minlength=tallies.n_cells)
             for column in (tallies.counts, tallies.sums)
         )
-        means = np.full(tallies.n_cells, np.nan)
-        np.divide(sums, counts, out=means, where=counts > 0)
-        found = means.reshape(found.shape)
-    return np.nan_to_num(found - settings.instance(repetition).mean_rewards)
+        found = np.full(tallies.n_cells, np.nan)
+        np.divide(sums, counts, out=found, where=counts > 0)
+        found = found.reshape(tallies.n_contexts, tallies.n_actions)
+    return np.nan_to_num(found - settings.instance(run[-1]).mean_rewards)
+
+
+def context_error(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
+    """Return the l1 distance between estimated and true context probabilities.
+
+    Of the algorithms, "paper" is Algorithm 1, "naive-mean" counts all visits, and "oracle" those of
+    good users.
+    """
+    tallies, _, _, is_counted = _played(_UNIFORM_PLAY, settings, algorithm, attack, repetition)
+    if algorithm == "paper":
+        found = estimate_context_probabilities(tallies, alpha=settings.alpha)
+        estimated = found.context_probabilities
+    else:
+        weights = tallies.counts * is_counted
+        contexts = tallies.cells // tallies.n_actions
+        estimated = np.bincount(contexts, weights, minlength=tallies.n_contexts) / weights.sum()
+    return float(np.abs(estimated - settings.instance(repetition).context_probabilities).sum())
 
 
 RELATIVE_MARGIN = 0.25
@@ -141,7 +115,8 @@ WORLDS_MARGIN = 0.05
 
 
 def _quantile_growth(results: Results) -> Claim:
-    few, many = (results.curve("paper", results.series[end]) for end in (0, -1))
+    few, *_, many = results.series
+    ends = [results.curve("paper", series).values for series in (few, many)]
 
     def ratio(values: FloatArray) -> float:
         first, last = np.quantile(values, QUANTILE, axis=0)
@@ -151,8 +126,8 @@ def _quantile_growth(results: Results) -> Claim:
         "size-does-not-matter",
         "With more of A, the largest error of an arm in nine worlds of ten does not grow by more "
         "than a quarter.",
-        f"90% quantile at {many.series} over that at {few.series}, median over T/L",
-        np.stack([few.values, many.values], axis=1),
+        f"90% quantile at {many} over that at {few}, median over T/L",
+        np.stack(ends, axis=1),
         ratio,
         below=1.0 + RELATIVE_MARGIN,
     )
@@ -161,104 +136,37 @@ def _quantile_growth(results: Results) -> Claim:
 def _base_case(
     number: int,
     title: str,
-    setting: str,
-    series: dict[str, int],
+    symbol: str,
+    sizes: tuple[int, ...],
     measure: Measure,
     y_label: str,
     *judges: Judge,
     **fixed: int,
 ) -> Experiment:
-    points = tuple(
-        point
-        for name, value in series.items()
-        for point in along(
+    setting = {"S": "contexts", "A": "actions"}[symbol]
+    series = {f"{symbol} = {size}": {setting: size} for size in sizes}
+    return Experiment(
+        id=f"base-case-{number}",
+        title=f"Base case {number}: {title}",
+        points=along(
             "interactions",
             (5, 10, 20, 40, 80),
-            series=name,
+            series,
+            quick=(5, 20),
             # Attacks that know the algorithm join the oblivious ones: errors are bounded for all.
             attacks=(*OBLIVIOUS_ATTACKS, "trim-edge", "hide-in-covariance"),
             alpha=ALPHA,
             gap=0.1,
             **fixed,
-            **{setting: value},
-        )
-    )
-    return Experiment(
-        id=f"base-case-{number}",
-        title=f"Base case {number}: {title}",
-        points=points,
-        quick=tuple(point for point in points if point.x in (5, 20)),
+        ),
         algorithms=MEASURED,
         measure=measure,
         judges=judges,
-        panels=panels(
-            {name: name for name in series}, PER_USER, y_label=y_label, log_x=True, log_y=True
-        ),
+        panels=panels({name: name for name in series}, PER_USER, y_label=y_label, log_y=True),
     )
-
-
-class Visits:
-    """Always plays the first action and records the contexts of each user (Algorithm 1, line 3)."""
-
-    def __init__(self, setting: Setting) -> None:
-        self.setting = setting
-        self.seen = Accumulator(n_actions=setting.n_actions)
-
-    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        """Play any action and move on."""
-        actions = np.zeros(users.size, dtype=np.int64)
-        self.seen.add(users, contexts, actions, outcomes[:, 0])
-        return actions
-
-    def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - nothing is learned
-        """Return uniform play; the arena wants a recommendation."""
-        shape = (self.setting.n_contexts, self.setting.n_actions)
-        return np.full(shape, 1.0 / self.setting.n_actions)
-
-
-def context_error(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
-    """Return the l1 distance between estimated and true context probabilities.
-
-    Of the algorithms, "paper" is Algorithm 1, "naive-mean" counts all visits, and "oracle" those of
-    good users.
-    """
-    visits: list[Visits] = []
-
-    def make(setting: Setting) -> Visits:
-        visits.append(Visits(setting))
-        return visits[-1]
-
-    is_good = _witnessed(make, settings, algorithm, attack, repetition)
-    tallies = visits[-1].seen.tallies(n_users=settings.users, n_contexts=settings.contexts)
-    if algorithm == "paper":
-        found = estimate_context_probabilities(tallies, alpha=settings.alpha)
-        estimated = found.context_probabilities
-    else:
-        weights = tallies.counts * _weights(tallies, is_good if algorithm == "oracle" else None)
-        contexts = tallies.cells // tallies.n_actions
-        counts = np.bincount(contexts, weights, minlength=tallies.n_contexts)
-        estimated = counts / weights.sum()
-    return float(np.abs(estimated - settings.instance(repetition).context_probabilities).sum())
 
 
 QUIET, FLOODED = "no flooding", "flooding"
-
-_VISITS = tuple(
-    point
-    # The coalition that floods comes with the rarest context, every time.
-    for series, attack in ((QUIET, "honest"), (FLOODED, "context-poisoning"))
-    for point in along(
-        "interactions",
-        (1, 2, 4, 8, 16, 32, 64, 128),
-        series=series,
-        attacks=(attack,),
-        contexts=20,
-        actions=2,
-        users=1000,
-        context_probabilities="zipf:1",
-    )
-)
-
 
 N_CONTEXTS, N_ACTIONS = 20, 5
 LAWS = {"uniform": "uniform", "gamma = 1": "zipf:2", "gamma = 2": "zipf:3"}
@@ -274,28 +182,12 @@ def _bounds(series: str, interactions: FloatArray | np.float64) -> FloatArray:
     return _complexity(series) * np.sqrt(ALPHA / interactions)
 
 
-_LAW_POINTS = tuple(
-    point
-    for series, law in LAWS.items()
-    for point in along(
-        "interactions",
-        (10, 20, 40, 80, 160),
-        series=series,
-        contexts=N_CONTEXTS,
-        actions=N_ACTIONS,
-        alpha=ALPHA,
-        context_probabilities=law,
-    )
-)
-
-
 USERS = (125, 250, 500, 1000, 2000)
 INTERACTIONS = (1, 2, 5, 10, 20, 40, 80, 160)
 SHARES = (0.0, 0.2)
 MOST_PLAYS = 160_000
 """Ours: upper limit on plays per world; all learners have converged before."""
 
-GAIN_TITLE = "The parallelization gain: what each user must give"
 TARGET = 0.1
 """Ours: a third of the paper's gap."""
 
@@ -310,22 +202,20 @@ def _series_of(alpha: float, users: int) -> str:
     return f"alpha={alpha:g}, L={users}"
 
 
-def _users_of(results: Results, alpha: float) -> FloatArray:
-    """Return the numbers of users that were run with a share of colluders."""
-    found = [users for users in USERS if _series_of(alpha, users) in results.series]
-    return np.array(found, dtype=float)
+def _losses(
+    results: Results, algorithm: str, alpha: float, fewest: int = 0
+) -> tuple[FloatArray, FloatArray]:
+    """Return the numbers of users that were run, and losses; NaN where not run.
 
-
-def _losses(results: Results, algorithm: str, alpha: float) -> FloatArray:
-    """Return losses, shape (n_repetitions, n_user_numbers, n_interactions); NaN where not run."""
-    users = _users_of(results, alpha)
-    curves = [results.curve(algorithm, _series_of(alpha, int(number))) for number in users]
-    n_repetitions = min(curve.values.shape[0] for curve in curves)
+    Losses have shape (n_repetitions, n_user_numbers, n_interactions).
+    """
+    series = {n: _series_of(alpha, n) for n in USERS if n >= fewest}
+    curves = {n: results.curve(algorithm, s) for n, s in series.items() if s in results.series}
+    n_repetitions = min(len(curve.values) for curve in curves.values())
     table = np.full((n_repetitions, len(curves), len(INTERACTIONS)), np.nan)
-    for row, curve in enumerate(curves):
-        columns = np.searchsorted(INTERACTIONS, curve.xs)
-        table[:, row, columns] = curve.values[:n_repetitions]
-    return table
+    for row, curve in enumerate(curves.values()):
+        table[:, row, np.searchsorted(INTERACTIONS, curve.xs)] = curve.values[:n_repetitions]
+    return np.array(list(curves), dtype=float), table
 
 
 def _interactions_needed(means: FloatArray) -> FloatArray:
@@ -349,77 +239,39 @@ def _gain(
     """Return a judge of the slope of the interactions needed against the users."""
 
     def judge(results: Results) -> Claim:
-        users = _users_of(results, alpha)
-        is_counted = users >= fewest
+        users, losses = _losses(results, "paper", alpha, fewest)
 
-        def slope(table: FloatArray) -> float:
+        def fitted(table: FloatArray) -> float:
             needed = _interactions_needed(table.mean(axis=0))
             known = np.isfinite(needed)
-            return log_slope(users[is_counted][known], needed[known])
+            return log_slope(users[known], needed[known])
 
-        losses = _losses(results, "paper", alpha)[:, is_counted]
-        return resampled(name, statement, statistic, losses, slope, **limits)
+        return resampled(name, statement, statistic, losses, fitted, **limits)
 
     return judge
 
 
-def _draw_gain(results: Results) -> Figure:
-    """Draw interactions per user for the target against users, both logarithmic."""
-    heading = f"{GAIN_TITLE} for a suboptimality of {TARGET:g}"
-    with titled_figure(heading, width=11, height=4.6, panels=2) as (figure, axes):
-        for ax, alpha in zip(axes, SHARES, strict=True):
-            users, curves = _users_of(results, alpha), []
-            for algorithm in results.algorithms:
-                needed = _interactions_needed(_losses(results, algorithm, alpha).mean(axis=0))
-                known = np.isfinite(needed)
-                if known.any():  # others never reach the target in this range
-                    curves.append(
-                        Curve(
-                            algorithm=algorithm,
-                            series="",
-                            xs=users[known],
-                            values=needed[None, known],
-                            repetitions=(0,),
-                        )
-                    )
-                    draw_means(ax, curves[-1])
-            panel = Panel(
-                title="without colluders" if alpha == 0 else f"{100 * alpha:g}% colluders",
-                x_label="users L",
-                y_label="interactions per user",
-                log_x=True,
-                log_y=True,
-                marks=((THRESHOLD, r"$SA/\alpha$"),) if alpha else (),
-            )
-            set_axes(ax, panel, xs=users)
-            ax.set_ylim(INTERACTIONS[0], 2.5 * INTERACTIONS[-1])  # room for words
-            name_curves(ax, curves)
-    return figure
+def _needed_curves(results: Results, panel: Panel) -> list[Curve]:
+    """Return interactions per user for the target against users, of learners that reach it."""
+    curves = []
+    for algorithm in results.algorithms:
+        users, losses = _losses(results, algorithm, float(panel.series))
+        needed = _interactions_needed(losses.mean(axis=0))
+        known = np.isfinite(needed)
+        if known.any():
+            curves.append(Curve(algorithm=algorithm, xs=users[known], values=needed[None, known]))
+    return curves
 
-
-_GRID = tuple(
-    point
-    for alpha in SHARES
-    for users in USERS
-    for point in along(
-        "interactions",
-        (n for n in INTERACTIONS if users * n <= MOST_PLAYS),
-        series=_series_of(alpha, users),
-        attacks=OBLIVIOUS_ATTACKS if alpha else ("honest",),
-        users=users,
-        alpha=alpha,
-    )
-)
 
 EXPERIMENTS = (
     _base_case(
         1,
         "many arms, one context",
-        "actions",
-        {"A = 5": 5, "A = 20": 20, "A = 50": 50},
+        "A",
+        (5, 20, 50),
         largest_error,
         "largest error of an arm",
-        falls_like_a_root(
+        slope(
             "slope",
             "At A = 5, the largest error of an arm falls at least like (T/L)^-1/2 in nine worlds "
             "of ten.",
@@ -440,11 +292,11 @@ EXPERIMENTS = (
     _base_case(
         2,
         "many contexts, two actions",
-        "contexts",
-        {"S = 10": 10, "S = 40": 40, "S = 100": 100},
+        "S",
+        (10, 40, 100),
         total_error,
         r"$\ell_2$ error over $\sqrt{S}$",
-        falls_like_a_root(
+        slope(
             "slope",
             "At S = 10, the l2 error over sqrt(S) falls at least like (T/L)^-1/2.",
             "S = 10",
@@ -470,8 +322,22 @@ EXPERIMENTS = (
     Experiment(
         id="lemma-nu",
         title="The lemma on context probabilities: Algorithm 1",
-        points=_VISITS,
-        quick=tuple(point for point in _VISITS if point.x <= 64),
+        points=tuple(
+            point
+            # The coalition that floods comes with the rarest context, every time.
+            for series, attack in ((QUIET, "honest"), (FLOODED, "context-poisoning"))
+            for point in along(
+                "interactions",
+                (1, 2, 4, 8, 16, 32, 64, 128),
+                {series: {}},
+                quick=range(65),
+                attacks=(attack,),
+                contexts=20,
+                actions=2,
+                users=1000,
+                context_probabilities="zipf:1",
+            )
+        ),
         algorithms=MEASURED,
         measure=context_error,
         panels=panels(
@@ -481,12 +347,11 @@ EXPERIMENTS = (
             },
             r"interactions per user $T_0/L$",
             y_label=r"$\ell_1$ error of context probabilities",
-            log_x=True,
             log_y=True,
         ),
         judges=(
             *(
-                falls_like_a_root(
+                slope(
                     name,
                     f"With {series}, Algorithm 1's l1 error falls at least like (T0/L)^-1/2.",
                     series,
@@ -512,16 +377,21 @@ EXPERIMENTS = (
     Experiment(
         id="theorem-upper",
         title="Theorem 5.1: one bound for all distributions of contexts",
-        points=_LAW_POINTS,
-        quick=tuple(point for point in _LAW_POINTS if point.x <= 40),
+        points=along(
+            "interactions",
+            (10, 20, 40, 80, 160),
+            {series: {"context_probabilities": law} for series, law in LAWS.items()},
+            quick=(10, 20, 40),
+            contexts=N_CONTEXTS,
+            actions=N_ACTIONS,
+            alpha=ALPHA,
+        ),
         algorithms=with_own("paper", "oracle"),
-        measure=suboptimality_in_arena,
         panels=tuple(
             Panel(
                 title=f"{series}, K = {_complexity(series):.2f}; dashed: the bound, constant one",
                 x_label=PER_USER,
                 series=series,
-                log_x=True,
                 bound=partial(_bounds, series),
             )
             for series in LAWS
@@ -543,34 +413,55 @@ EXPERIMENTS = (
             ),
         ),
     ),
-    Experiment(
-        id="parallel-gain",
-        title=GAIN_TITLE,
-        points=_GRID,
-        quick=tuple(
-            point for point in _GRID if point.settings.users in (250, 500, 1000) and point.x <= 80
+)
+
+PARALLEL_GAIN = Experiment(
+    id="parallel-gain",
+    title="The parallelization gain: what each user must give",
+    points=tuple(
+        point
+        for alpha in SHARES
+        for users in USERS
+        for point in along(
+            "interactions",
+            (n for n in INTERACTIONS if users * n <= MOST_PLAYS),
+            {_series_of(alpha, users): {}},
+            quick=[n for n in INTERACTIONS if n <= 80 and 250 <= users <= 1000],
+            attacks=OBLIVIOUS_ATTACKS if alpha else ("honest",),
+            users=users,
+            alpha=alpha,
+        )
+    ),
+    algorithms=("paper", "naive-ucb", "independent-ucb", "oracle"),
+    curves=_needed_curves,
+    panels=tuple(
+        Panel(
+            title="without colluders" if alpha == 0 else f"{100 * alpha:g}% colluders",
+            x_label="users L",
+            y_label=f"interactions per user for a loss of {TARGET:g}",
+            series=f"{alpha:g}",
+            log_y=True,
+            marks=((THRESHOLD, r"$SA/\alpha$"),) if alpha else (),
+        )
+        for alpha in SHARES
+    ),
+    judges=(
+        _gain(
+            "full-gain-without-colluders",
+            "Without colluders L users share the work: the log-log slope is about -1.",
+            "log-log slope of interactions needed against L, alpha = 0",
+            0.0,
+            0,
+            above=-1.25,
+            below=-0.75,
         ),
-        algorithms=("paper", "naive-ucb", "independent-ucb", "oracle"),
-        measure=suboptimality_in_arena,
-        draw=_draw_gain,
-        judges=(
-            _gain(
-                "full-gain-without-colluders",
-                "Without colluders L users share the work: the log-log slope is about -1.",
-                "log-log slope of interactions needed against L, alpha = 0",
-                0.0,
-                0,
-                above=-1.25,
-                below=-0.75,
-            ),
-            _gain(
-                "gain-stops-with-colluders",
-                "With 20% colluders the gain stops: beyond SA/alpha the slope is above -1/4.",
-                f"log-log slope for L >= {THRESHOLD}, alpha = 0.2",
-                0.2,
-                THRESHOLD,
-                above=FLAT,
-            ),
+        _gain(
+            "gain-stops-with-colluders",
+            "With 20% colluders the gain stops: beyond SA/alpha the slope is above -1/4.",
+            f"log-log slope for L >= {THRESHOLD}, alpha = 0.2",
+            0.2,
+            THRESHOLD,
+            above=FLAT,
         ),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -11,9 +11,9 @@ import numpy as np
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError, check_adversarial_fraction
-from unswayed.learners.interface import Learner, LearnerMaker, Setting
+from unswayed.learners.interface import LearnerMaker, Setting
 from unswayed.randomness import generator
-from unswayed.simulation.algorithms import OracleMaker
+from unswayed.simulation.algorithms import Oracle
 from unswayed.simulation.arrivals import Arrivals
 from unswayed.simulation.attacks.base import (
     Aim,
@@ -28,6 +28,7 @@ from unswayed.simulation.attacks.base import (
 from unswayed.simulation.instances import Instance, RewardLaw, draw_rewards, suboptimality
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tastes:
     """A fixed taste for every (user, context, action), derived on demand and never stored.
 
@@ -36,18 +37,15 @@ class Tastes:
     indices under the world's key, so L x S x A of them need no memory.
     """
 
-    def __init__(
-        self, *, magnitude: float, n_contexts: int, n_actions: int, rng: np.random.Generator
-    ) -> None:
-        self.magnitude = magnitude
-        self._n_contexts = n_contexts
-        self._n_actions = n_actions
-        self._key = rng.integers(0, 2**64, dtype=np.uint64)
+    magnitude: float
+    n_contexts: int
+    n_actions: int
+    key: np.uint64
 
     def shift(self, users: IntArray, contexts: IntArray) -> FloatArray:
         """Return the tastes of arrivals for all actions, shape (n_arrivals, n_actions)."""
-        first = (users * self._n_contexts + contexts) * self._n_actions
-        unit = _hashed_uniforms(first.astype(np.uint64), self._n_actions, self._key)
+        first = (users * self.n_contexts + contexts) * self.n_actions
+        unit = _hashed_uniforms(first.astype(np.uint64), self.n_actions, self.key)
         return self.magnitude * (2.0 * unit - 1.0)
 
 
@@ -63,9 +61,6 @@ def _hashed_uniforms(first: np.ndarray, n_actions: int, key: np.uint64) -> np.nd
             z = z ^ (z >> np.uint64(31))
             uniforms[row, action] = (z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
     return uniforms
-
-
-StreamPath = tuple[int | str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,17 +98,8 @@ class Crowd:
         return int(round(self.alpha * self.n_users, 9))
 
 
-def run(
-    instance: Instance,
-    attack: Attack,
-    make_learner: LearnerMaker | OracleMaker,
-    crowd: Crowd,
-    *,
-    algorithm: str,
-    seed: int,
-    path: StreamPath = (),
-) -> float:
-    """Let a learner play against an attack and return the suboptimality for good users.
+class Match:
+    """A learner that plays against an attack, in a world whose truth is known.
 
     Everything good users do is drawn from streams that depend on ``seed`` and ``path`` alone, so
     all algorithms and all attacks meet the same good users with the same rewards.
@@ -127,68 +113,111 @@ def run(
         know it.
     path
         Names the run under the seed, usually by the repetition's number.
+
+    Attributes
+    ----------
+    learner
+        What plays.
+    is_bad
+        Shape (n_users,); who colludes.
     """
-    world = _World(instance, attack, crowd, partial(generator, seed, *path))
-    learner = world.opened(make_learner, algorithm)
-    for _ in world.played_rounds(learner):
-        pass
-    return suboptimality(instance, learner.action_probabilities(np.flatnonzero(~world.is_bad)))
-
-
-def run_regret(
-    instance: Instance,
-    attack: Attack,
-    make_learner: LearnerMaker | OracleMaker,
-    crowd: Crowd,
-    *,
-    algorithm: str,
-    seed: int,
-    path: StreamPath = (),
-) -> FloatArray:
-    """Return what each good user lost while the learner learned, against the best action for them.
-
-    Parameters and streams are those of ``run``; losses are in mean rewards.
-    """
-    world = _World(instance, attack, crowd, partial(generator, seed, *path))
-    learner = world.opened(make_learner, algorithm)
-    lost = np.zeros(crowd.n_users)
-    for users, contexts, actions in world.played_rounds(learner):
-        losses = world.losses(users, contexts, actions)
-        lost += np.bincount(users, losses, minlength=crowd.n_users)
-    return lost[~world.is_bad]
-
-
-class _World:
-    """The good users and the environment: all that neither learner nor attack controls."""
 
     def __init__(
         self,
         instance: Instance,
         attack: Attack,
+        make_learner: LearnerMaker,
         crowd: Crowd,
-        stream: Callable[..., np.random.Generator],
+        *,
+        algorithm: str,
+        seed: int,
+        path: tuple[int | str, ...] = (),
     ) -> None:
-        self.instance, self.attack, self.crowd, self.stream = instance, attack, crowd, stream
+        self.instance, self.attack, self.crowd = instance, attack, crowd
+        self._stream = partial(generator, seed, *path)
         best = instance.mean_rewards.argmax(axis=1)
         # A step of 1 to n_actions - 1 from the best: any other action, uniformly.
-        steps = self.stream("aim").integers(1, instance.n_actions, instance.n_contexts)
-        self.aim = Aim(target=(best + steps) % instance.n_actions, rival=best)
+        steps = self._stream("aim").integers(1, instance.n_actions, instance.n_contexts)
+        self._aim = Aim(target=(best + steps) % instance.n_actions, rival=best)
         self.is_bad: BoolArray = np.zeros(crowd.n_users, dtype=np.bool_)
         self.is_bad[self._coalition()] = True
-        self._cumulative = np.cumsum(instance.context_probabilities)
-        self._cumulative[-1] = 1.0  # rounding must not leave room beyond the last context
-        self._contexts = self.stream("contexts")
-        self._rewards = self.stream("rewards")
-        self._tastes = (
-            Tastes(
+        self._rewards, self._tastes = self._stream("rewards"), None
+        if crowd.perturbation > 0:
+            self._tastes = Tastes(
                 magnitude=crowd.perturbation,
                 n_contexts=instance.n_contexts,
                 n_actions=instance.n_actions,
-                rng=self.stream("tastes"),
+                key=self._stream("tastes").integers(0, 2**64, dtype=np.uint64),
             )
-            if crowd.perturbation > 0
-            else None
+        attack.begin(self._briefing(algorithm), self._stream("attack"))
+        self.learner = make_learner(
+            Setting(
+                n_users=crowd.n_users,
+                n_contexts=instance.n_contexts,
+                n_actions=instance.n_actions,
+                interactions_per_user=crowd.interactions_per_user,
+                alpha=crowd.stated_fraction,
+                rng=self._stream("learner", algorithm),
+            )
         )
+        if isinstance(self.learner, Oracle):
+            self.learner.is_good = ~self.is_bad
+
+    def loss(self) -> float:
+        """Play to the end and return the suboptimality for good users."""
+        for _ in self.rounds():
+            pass
+        shares = self.learner.action_probabilities(np.flatnonzero(~self.is_bad))
+        return suboptimality(self.instance, shares)
+
+    def regrets(self) -> FloatArray:
+        """Play to the end and return what each good user lost against the best action for them."""
+        lost = np.zeros(self.crowd.n_users)
+        for played in self.rounds():
+            means = self._means(played.users, played.contexts)
+            losses = means.max(axis=1) - means[np.arange(len(means)), played.actions]
+            lost += np.bincount(played.users, losses, minlength=lost.size)
+        return lost[~self.is_bad]
+
+    def rounds(self) -> Iterator[PlayedRound]:
+        """Let arrivals come round by round, the coalition fill in its own rows, and yield each."""
+        attack, crowd = self.attack, self.crowd
+        cumulative = np.cumsum(self.instance.context_probabilities)
+        cumulative[-1] = 1.0  # rounding must not leave room beyond the last context
+        draws = self._stream("contexts")
+        account_of_user = np.cumsum(self.is_bad) - 1
+        arrivals = crowd.arrivals.rounds(
+            n_users=crowd.n_users,
+            n_rounds=crowd.interactions_per_user,
+            rng=self._stream("arrivals"),
+            is_eager=self.is_bad if attack.is_eager else None,
+        )
+        for number, users in enumerate(arrivals):
+            contexts = np.searchsorted(cumulative, draws.random(users.size), side="right")
+            # Colluders' rewards are drawn, too, and replaced: good users' draws must not depend on
+            # who colludes.
+            rewards = draw_rewards(
+                self._means(users, contexts),
+                law=self.instance.law,
+                deviation=self.instance.deviation,
+                rng=self._rewards,
+            )
+            rows = np.flatnonzero(self.is_bad[users])
+            if rows.size:
+                accounts = account_of_user[users[rows]]
+                turn = Turn(round_number=number, accounts=accounts, contexts=contexts[rows])
+                contexts[rows], rewards[rows] = self._reported(turn)
+            actions = self.learner.play(users, contexts, rewards)
+            played = PlayedRound(
+                round_number=number,
+                users=users,
+                contexts=contexts,
+                actions=actions,
+                rewards=rewards[np.arange(users.size), actions],
+            )
+            if Knowledge.HISTORIES in attack.knows:
+                attack.observe(played)
+            yield played
 
     def _coalition(self) -> IntArray:
         """Return the colluders' user codes: those they choose, or random ones."""
@@ -198,49 +227,14 @@ class _World:
             n_accounts=n_accounts,
             n_contexts=self.instance.n_contexts,
             n_actions=self.instance.n_actions,
-            aim=self.aim,
+            aim=self._aim,
         )
-        chosen = self.attack.enrol(offer, self.stream("enrolment"))
+        chosen = self.attack.enrol(offer, self._stream("enrolment"))
         if chosen is None:
-            return self.stream("coalition").permutation(n_users)[:n_accounts]
+            return self._stream("coalition").permutation(n_users)[:n_accounts]
         if chosen.shape != (n_accounts,) or np.unique(chosen).size != n_accounts:
             raise InputError(f"attack {self.attack.name} must choose {n_accounts} different users.")
         return chosen
-
-    def opened(self, make_learner: LearnerMaker | OracleMaker, algorithm: str) -> Learner:
-        """Brief the attack, and return a learner before its first arrival."""
-        self.attack.begin(self._briefing(algorithm), self.stream("attack"))
-        if isinstance(make_learner, OracleMaker):
-            make_learner = make_learner.knowing(~self.is_bad)
-        return make_learner(
-            Setting(
-                n_users=self.crowd.n_users,
-                n_contexts=self.instance.n_contexts,
-                n_actions=self.instance.n_actions,
-                interactions_per_user=self.crowd.interactions_per_user,
-                alpha=self.crowd.stated_fraction,
-                rng=self.stream("learner", algorithm),
-            )
-        )
-
-    def _honest_rewards(self, users: IntArray, contexts: IntArray) -> FloatArray:
-        """Draw the rewards of all arrivals as if all were good.
-
-        Colluders' rewards are drawn, too, and thrown away: good users' draws must not depend on
-        who colludes.
-        """
-        return draw_rewards(
-            self._means(users, contexts),
-            law=self.instance.law,
-            deviation=self.instance.deviation,
-            rng=self._rewards,
-        )
-
-    def losses(self, users: IntArray, contexts: IntArray, actions: IntArray) -> FloatArray:
-        """Return how far the played actions' means lie below each user's best; shape (n,)."""
-        means = self._means(users, contexts)
-        losses: FloatArray = means.max(axis=1) - means[np.arange(len(users)), actions]
-        return losses
 
     def _means(self, users: IntArray, contexts: IntArray) -> FloatArray:
         means: FloatArray = self.instance.mean_rewards[contexts]
@@ -255,7 +249,7 @@ class _World:
             n_actions=self.instance.n_actions,
             interactions_per_user=self.crowd.interactions_per_user,
             accounts=np.flatnonzero(self.is_bad),
-            aim=self.aim,
+            aim=self._aim,
             lowest=lowest,
             highest=highest,
             is_binary=self.instance.law is RewardLaw.BERNOULLI,
@@ -264,54 +258,17 @@ class _World:
             _assumed_fraction=self.crowd.stated_fraction,
         )
 
-    def played_rounds(self, learner: Learner) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-        """Let arrivals come round by round and yield users, contexts and actions of each.
-
-        The coalition fills in its own rows.
-        """
-        attack, crowd = self.attack, self.crowd
-        account_of_user = np.cumsum(self.is_bad) - 1
-        rounds = crowd.arrivals.rounds(
-            n_users=crowd.n_users,
-            n_rounds=crowd.interactions_per_user,
-            rng=self.stream("arrivals"),
-            is_eager=self.is_bad if attack.is_eager else None,
-        )
-        for number, users in enumerate(rounds):
-            uniforms = self._contexts.random(users.size)
-            contexts = np.searchsorted(self._cumulative, uniforms, side="right")
-            rewards = self._honest_rewards(users, contexts)
-            rows = np.flatnonzero(self.is_bad[users])
-            if rows.size:
-                accounts = account_of_user[users[rows]]
-                turn = Turn(round_number=number, accounts=accounts, contexts=contexts[rows])
-                contexts[rows], rewards[rows] = self._reported(turn)
-            actions = learner.play(users, contexts, rewards)
-            if Knowledge.HISTORIES in attack.knows:
-                attack.observe(
-                    PlayedRound(
-                        round_number=number,
-                        users=users,
-                        contexts=contexts,
-                        actions=actions,
-                        rewards=rewards[np.arange(users.size), actions],
-                    )
-                )
-            yield users, contexts, actions
-
     def _reported(self, turn: Turn) -> tuple[IntArray, FloatArray]:
         """Return the contexts that colluders come with, and what each action would bring them."""
-        attack, instance = self.attack, self.instance
-        contexts = attack.contexts(turn)
+        name, instance = self.attack.name, self.instance
+        contexts = self.attack.contexts(turn)
         if contexts.shape != turn.accounts.shape or not (
             contexts.min() >= 0 and contexts.max() < instance.n_contexts
         ):
-            raise InputError(f"attack {attack.name} chose contexts that do not exist.")
-        rewards = attack.rewards(replace(turn, contexts=contexts))
+            raise InputError(f"attack {name} chose contexts that do not exist.")
+        rewards = self.attack.rewards(replace(turn, contexts=contexts))
         if rewards.shape != (turn.accounts.size, instance.n_actions):
-            raise InputError(
-                f"attack {attack.name} must return a reward for every arrival and action."
-            )
+            raise InputError(f"attack {name} must return a reward for every arrival and action.")
         if not np.isfinite(rewards).all():
-            raise InputError(f"attack {attack.name} returned rewards that are not finite numbers.")
+            raise InputError(f"attack {name} returned rewards that are not finite numbers.")
         return contexts, rewards

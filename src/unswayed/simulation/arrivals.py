@@ -15,7 +15,8 @@ import numpy as np
 
 from unswayed.arrays import BoolArray, IntArray
 from unswayed.compiled import compiled
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
+from unswayed.names import find
 
 SMALLEST_LIMIT = 2.0
 """The smallest c_L that any order of arrivals can keep, see above."""
@@ -52,6 +53,23 @@ class Arrivals:
                 f"the arrival limit c_L is {self.limit}: it must be at least 2, because as soon "
                 "as one user has come twice and another once the ratio is 2."
             )
+
+    @classmethod
+    def parsed(cls, text: str) -> Arrivals:
+        """Return the arrivals that a text like "bursty:3" names.
+
+        >>> Arrivals.parsed("bursty:3")
+        Arrivals(order=<Order.BURSTY: 'bursty'>, limit=3.0)
+        """
+        name, colon, limit = text.partition(":")
+        order = find(name, {order.value: order for order in Order}, kind="arrivals")
+        try:
+            number = float(limit) if colon else SMALLEST_LIMIT
+        except ValueError:
+            raise InputError(
+                f"{option('--arrivals')} is '{text}': what follows the colon must be a number."
+            ) from None
+        return cls(order=order, limit=number)
 
     def rounds(
         self,

@@ -95,11 +95,6 @@ class Instance:
         return int(self.mean_rewards.shape[1])
 
 
-def uniform_probabilities(n_contexts: int) -> FloatArray:
-    """Return equal context probabilities, shape (n_contexts,)."""
-    return np.full(n_contexts, 1.0 / n_contexts)
-
-
 def zipf_probabilities(n_contexts: int, exponent: float) -> FloatArray:
     """Return probabilities that fall as rank to the power of minus ``exponent``.
 
@@ -126,7 +121,7 @@ def named_probabilities(given: str | Sequence[float], n_contexts: int) -> FloatA
         return np.array(given, dtype=np.float64)
     name, _, exponent = given.partition(":")
     if given == "uniform":
-        return uniform_probabilities(n_contexts)
+        return np.full(n_contexts, 1.0 / n_contexts)
     try:
         if name == "zipf":
             return zipf_probabilities(n_contexts, float(exponent or 1.0))
@@ -179,10 +174,10 @@ def random_instance(
     contexts = np.arange(n_contexts)
     gaps[contexts, order[:, 0]] = 0.0
     gaps[contexts, order[:, 1]] = gap
-    if context_probabilities is None:
-        context_probabilities = uniform_probabilities(n_contexts)
     return Instance(
-        context_probabilities=context_probabilities,
+        context_probabilities=named_probabilities("uniform", n_contexts)
+        if context_probabilities is None
+        else context_probabilities,
         mean_rewards=best_level[:, None] - gaps,
         law=law,
         deviation=deviation,

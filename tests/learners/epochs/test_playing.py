@@ -3,10 +3,7 @@
 import pytest
 
 from unswayed.arrays import FloatArray
-from unswayed.simulation.algorithms import find_algorithm
-from unswayed.simulation.arena import run_regret
-from unswayed.simulation.attacks.registry import make_attack
-from unswayed.simulation.settings import Settings
+from unswayed.simulation.simulate import Settings
 
 USERS, ROUNDS = 400, 64
 
@@ -24,15 +21,7 @@ def regrets(
         algorithms=(algorithm,),
         seed=seed,
     )
-    return run_regret(
-        settings.instance(0),
-        make_attack(attack),
-        find_algorithm(algorithm).make,
-        settings.crowd(),
-        algorithm=algorithm,
-        seed=seed,
-        path=(0,),
-    )
+    return settings.match(algorithm, 0).regrets()
 
 
 @pytest.mark.parametrize(("attack", "contexts", "actions"), [("push", 4, 4), ("sleeper", 8, 3)])

@@ -11,7 +11,7 @@ from unswayed.learners.methods import METHODS
 from unswayed.learners.paper import frequent_contexts, split_contexts
 from unswayed.learners.players import learner_specs
 from unswayed.randomness import generator
-from unswayed.simulation.arena import Crowd, run
+from unswayed.simulation.arena import Crowd, Match
 from unswayed.simulation.attacks.registry import make_attack
 from unswayed.simulation.instances import RewardLaw, random_instance
 
@@ -57,7 +57,7 @@ def loss(name: str, seed: int) -> float:
     )
     crowd = Crowd(n_users=1500, alpha=0.2, interactions_per_user=30)
     make, nuke = learner_specs()[name].make, make_attack("nuke")
-    return run(instance, nuke, make, crowd, algorithm=name, seed=seed)
+    return Match(instance, nuke, make, crowd, algorithm=name, seed=seed).loss()
 
 
 def test_beyond_as_many_contexts_as_actions_the_better_path_loses_less(seed: int) -> None:
