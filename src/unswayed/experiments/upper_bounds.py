@@ -202,14 +202,12 @@ def _series_of(alpha: float, users: int) -> str:
     return f"alpha={alpha:g}, L={users}"
 
 
-def _losses(
-    results: Results, algorithm: str, alpha: float, fewest: int = 0
-) -> tuple[FloatArray, FloatArray]:
+def _losses(results: Results, algorithm: str, alpha: float) -> tuple[FloatArray, FloatArray]:
     """Return the numbers of users that were run, and losses; NaN where not run.
 
     Losses have shape (n_repetitions, n_user_numbers, n_interactions).
     """
-    series = {n: _series_of(alpha, n) for n in USERS if n >= fewest}
+    series = {n: _series_of(alpha, n) for n in USERS}
     curves = {n: results.curve(algorithm, s) for n, s in series.items() if s in results.series}
     n_repetitions = min(len(curve.values) for curve in curves.values())
     table = np.full((n_repetitions, len(curves), len(INTERACTIONS)), np.nan)
@@ -239,7 +237,8 @@ def _gain(
     """Return a judge of the slope of the interactions needed against the users."""
 
     def judge(results: Results) -> Claim:
-        users, losses = _losses(results, "paper", alpha, fewest)
+        users, losses = _losses(results, "paper", alpha)
+        users, losses = users[users >= fewest], losses[:, users >= fewest]
 
         def fitted(table: FloatArray) -> float:
             needed = _interactions_needed(table.mean(axis=0))
