@@ -45,7 +45,7 @@ from unswayed.arrays import FloatArray
 from unswayed.learners.methods import METHODS
 from unswayed.learners.paper import estimate_context_probabilities
 from unswayed.learners.players import WARMUP_SHARE
-from unswayed.limits.planner import Shape, plan_traffic
+from unswayed.limits.planner import SHAPES, plan_traffic
 from unswayed.randomness import generator
 from unswayed.simulation.attacks.registry import ATTACKS as ALL_ATTACKS
 from unswayed.simulation.instances import named_probabilities
@@ -85,7 +85,7 @@ NOT_VALIDATED = ("hiding", "hiding-two-sided")
 LEAST_LOSS = 0.1
 """In yardsticks: where usual traffic costs less, ratios to it would be chance."""
 
-PAPERS_FEW_USERS = {Shape.FREQUENT: 3.0, Shape.MIXED: 2.0}
+PAPERS_FEW_USERS = {"frequent": 3.0, "mixed": 2.0}
 """The prices of the paper's method, from 80 worlds; taken where a calibration is too thin."""
 
 ENOUGH_PAIRS = 4
@@ -100,7 +100,7 @@ def calibrate_method(method: str, *, processes: int, every: int, largest: int) -
     chosen = [w for w in list(worlds())[::every] if w.n_users * w.interactions <= largest]
     found = []
     for number, world in enumerate(chosen):
-        attacks = ATTACKS[method][world.shape.value]
+        attacks = ATTACKS[method][world.shape]
         found.append(
             worst_losses(world, method, attacks=attacks, seed=SEED + number, processes=processes)
         )
@@ -114,13 +114,13 @@ def calibrate_method(method: str, *, processes: int, every: int, largest: int) -
 
 def fitted(chosen: list[World], found: list[dict[str, Any]]) -> dict[str, Any]:
     """Return losses in units, with the price of few users that makes worlds most alike."""
-    few_users = {shape.value: _few_users(chosen, found, shape) for shape in Shape}
+    few_users = {shape: _few_users(chosen, found, shape) for shape in SHAPES}
     rows = []
     for world, result in zip(chosen, found, strict=True):
-        unit = world.unit(few_users[world.shape.value])
+        unit = world.unit(few_users[world.shape])
         rows.append(
             {
-                "shape": world.shape.value,
+                "shape": world.shape,
                 "contexts": world.n_contexts,
                 "actions": world.n_actions,
                 "context_probabilities": world.law,
@@ -137,21 +137,21 @@ def fitted(chosen: list[World], found: list[dict[str, Any]]) -> dict[str, Any]:
     return {"few_users": few_users, "warmup_share": WARMUP_SHARE, "rows": rows}
 
 
-def _few_users(chosen: list[World], found: list[dict[str, Any]], shape: Shape) -> float:
+def _few_users(chosen: list[World], found: list[dict[str, Any]], shape: str) -> float:
     """Return the price of few users, if enough worlds share a fraction of colluders to tell."""
-    fractions = [world.alpha for world in chosen if world.shape is shape]
+    fractions = [world.alpha for world in chosen if world.shape == shape]
     if len(fractions) - len(set(fractions)) < ENOUGH_PAIRS:
         return PAPERS_FEW_USERS[shape]
     return min(FEW_USERS_CANDIDATES, key=lambda price: _spread(chosen, found, shape, price))
 
 
 def _spread(
-    chosen: list[World], found: list[dict[str, Any]], shape: Shape, few_users: float
+    chosen: list[World], found: list[dict[str, Any]], shape: str, few_users: float
 ) -> float:
     """Return how much losses in units differ between worlds with the same share of colluders."""
     logs: dict[float, list[float]] = {}
     for world, result in zip(chosen, found, strict=True):
-        if world.shape is shape:
+        if world.shape == shape:
             # A world without any loss says nothing about proportions.
             loss = max(result["mean"] / world.unit(few_users), 1e-3)
             logs.setdefault(world.alpha, []).append(math.log(loss))
@@ -165,7 +165,7 @@ def calibrate_traffic(
     rows: list[dict[str, Any]] = [{"kind": "ratio", "value": 2.0, "mean": 1.0, "usual": 1.0}]
     for shape in TRAFFIC_SHAPES:
         world = World(*shape, "uniform", TRAFFIC_ALPHA, TRAFFIC_USERS, TRAFFIC_PLAYS)
-        attacks = (*ATTACKS[method][world.shape.value][:n_attacks], *COME_OFTEN)
+        attacks = (*ATTACKS[method][world.shape][:n_attacks], *COME_OFTEN)
         usual = worst_losses(
             world, method, attacks=attacks, seed=SEED, processes=processes, repetitions=repetitions
         )
@@ -183,7 +183,7 @@ def calibrate_traffic(
                 {
                     "kind": kind,
                     "value": value,
-                    "shape": world.shape.value,
+                    "shape": world.shape,
                     "attacks": len(attacks),
                     "repetitions": repetitions,
                     "attack": result["attack"],

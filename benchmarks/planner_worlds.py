@@ -12,8 +12,7 @@ import numpy as np
 from unswayed.arrays import FloatArray
 from unswayed.learners.players import EPSILON
 from unswayed.limits import instance_complexity
-from unswayed.limits.checks import CALIBRATED_DEVIATION, Traffic
-from unswayed.limits.planner import EVERYDAY, Shape, crowding
+from unswayed.limits.planner import CALIBRATED_DEVIATION, EVERYDAY, Traffic, crowding, shape_of
 from unswayed.simulation.arrivals import ACTIVITY_SPREAD, Order
 from unswayed.simulation.instances import (
     GAP_SPREAD,
@@ -79,9 +78,9 @@ class World:
         return named_probabilities(self.law, self.n_contexts)
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> str:
         """Return which estimators are at work."""
-        return Shape.of(self.n_contexts, self.n_actions)
+        return shape_of(self.n_contexts, self.n_actions)
 
     @property
     def yardstick(self) -> float:

@@ -11,13 +11,13 @@ from unswayed.cli.plan import plan_words
 from unswayed.errors import InputError
 from unswayed.learners.methods import METHODS
 from unswayed.limits import instance_complexity, total_variation
-from unswayed.limits.checks import Traffic
 from unswayed.limits.planner import (
     FEWEST_USERS,
+    SHAPES,
     Plan,
-    Shape,
+    Traffic,
     constants,
-    method_constants,
+    paper_factor,
     plan_traffic,
 )
 
@@ -43,9 +43,10 @@ def test_plays_follow_the_formula_with_the_fitted_factor() -> None:
     """Few contexts, so that no plays go into context probabilities."""
     nu = np.array([0.4, 0.3, 0.2, 0.1])
     plan = planned(context_probabilities=nu, n_actions=5, n_users=10_000)
-    fitted = method_constants(Shape.FREQUENT, alpha=0.1, failure_probability=0.1)
-    corruption = 0.1 + fitted.few_users * 5 * math.log(20) / 10_000
-    expected = (fitted.factor * instance_complexity(nu, 5) / 0.05) ** 2 * corruption
+    few_users = constants()["methods"]["paper"]["few_users"]["frequent"]
+    corruption = 0.1 + few_users * 5 * math.log(20) / 10_000
+    factor = paper_factor("frequent", 0.1, 0.1)
+    expected = (factor * instance_complexity(nu, 5) / 0.05) ** 2 * corruption
     assert plan.methods[0].interactions_per_user == math.ceil(expected)
     assert plan.methods[0].context_steps == 0
 
@@ -201,17 +202,17 @@ def test_the_constants_say_where_they_come_from() -> None:
     assert {"seed", "repetitions", "rewards", "versions"} <= set(shipped)
     assert set(shipped["methods"]) <= set(METHODS)
     for fitted in shipped["methods"].values():
-        assert {row["shape"] for row in fitted["rows"]} == {shape.value for shape in Shape}
+        assert {row["shape"] for row in fitted["rows"]} == set(SHAPES)
         assert {row["alpha"] for row in fitted["rows"]} >= {0.03, 0.1, 0.2, 0.3}
         kinds = {row["kind"] for row in fitted["traffic"]}
         assert kinds == {"ratio", "heavy-tailed", "clicks", "exploration"}
 
 
-@pytest.mark.parametrize("shape", list(Shape))
-def test_no_calibrated_world_lost_more_than_the_factor_allows(shape: Shape) -> None:
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_calibrated_world_lost_more_than_the_factor_allows(shape: str) -> None:
     for fitted in constants()["methods"].values():
         for row in fitted["rows"]:
             if row["shape"] != shape:
                 continue
-            factor = method_constants(shape, alpha=row["alpha"], failure_probability=0.5).factor
+            factor = paper_factor(shape, row["alpha"], 0.5)
             assert row["mean"] <= factor + 1e-12

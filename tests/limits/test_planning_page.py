@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from unswayed.cli.plan import plan
-from unswayed.limits.planner import Shape, constants, method_constants
+from unswayed.limits.planner import SHAPES, constants, paper_factor
 
 PAGE = Path(__file__).parents[2] / "docs" / "planning.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -20,10 +20,7 @@ def test_the_page_quotes_what_the_command_says(capsys: pytest.CaptureFixture[str
 
 def test_the_page_lists_the_fitted_factors() -> None:
     for fraction in (0.03, 0.1, 0.2, 0.3):
-        factors = [
-            method_constants(shape, alpha=fraction, failure_probability=0.1).factor
-            for shape in Shape
-        ]
+        factors = [paper_factor(shape, fraction, 0.1) for shape in SHAPES]
         assert f"| {fraction:g} | {factors[0]:.2f} | {factors[1]:.2f} |" in TEXT
     for row in constants()["methods"]["paper"]["traffic"]:
         if "shape" in row:

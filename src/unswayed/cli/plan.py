@@ -12,28 +12,24 @@ from unswayed.cli.options import Json, expanded, probabilities_in
 from unswayed.errors import InputError
 from unswayed.events import read_events
 from unswayed.learners.methods import DEFAULT_METHOD
-from unswayed.limits.checks import (
-    CALIBRATED_DEVIATION,
-    MAX_CONTEXTS,
-    N_CONTEXTS,
-    SMALLEST_ARRIVAL_RATIO,
-    Traffic,
-    check_count,
-)
-from unswayed.limits.hideability import counted
+from unswayed.limits.checks import MAX_CONTEXTS, N_CONTEXTS, check_count
 from unswayed.limits.planner import (
+    CALIBRATED_DEVIATION,
     DEFAULT_LEAD,
+    SMALLEST_ARRIVAL_RATIO,
     LogPlan,
     MethodPlan,
     Plan,
+    Traffic,
     constants,
     log_traffic,
     plan_from_log,
     plan_traffic,
+    shape_of,
 )
 from unswayed.reports.tables import print_json, print_line, print_table
 from unswayed.simulation.instances import GAP_SPREAD, named_probabilities
-from unswayed.visible import percent
+from unswayed.visible import counted, percent
 
 ACTIVITIES = ("even", "heavy-tailed")
 
@@ -183,9 +179,9 @@ def plan_words(plan: Plan) -> tuple[str, ...]:
     ]
     if plan.lower_bound > 1:  # nobody can learn from less than one play
         words.append(
-            f"With fewer than {counted(plan.lower_bound)} per user no method can promise that: the "
-            "coalition could exchange the best action and the runner-up in every context and leave "
-            "no trace."
+            f"With fewer than {counted(plan.lower_bound, 'play')} per user no method can promise "
+            "that: the coalition could exchange the best action and the runner-up in every context "
+            "and leave no trace."
         )
     words += [_users(plan), _estimators(plan)]
     gain = (
@@ -232,10 +228,10 @@ def _estimators(plan: Plan) -> str:
 def _context_phase(plan: Plan, method: MethodPlan) -> str:
     if method.context_error is None:
         return "No plays are needed to separate frequent contexts from rare ones."
+    each = counted(round(method.context_steps / plan.n_users), "play")
     return (
-        f"The first {method.context_steps:,} of all plays (T0, "
-        f"{counted(round(method.context_steps / plan.n_users))} per user) estimate how likely the "
-        f"contexts are; their errors add up to {method.context_error:.2g} at most."
+        f"The first {method.context_steps:,} of all plays (T0, {each} per user) estimate how "
+        f"likely the contexts are; their errors add up to {method.context_error:.2g} at most."
     )
 
 
@@ -279,7 +275,7 @@ def _accounts(share: float, plan: Plan) -> str:
 
 
 def _attacks(plan: Plan) -> list[str]:
-    shape = "frequent" if plan.n_frequent == plan.n_contexts else "mixed"
+    shape = shape_of(plan.n_contexts, plan.n_actions)
     found: list[str] = constants()["methods"][plan.methods[0].method]["attacks"][shape]
     return found
 

@@ -11,11 +11,11 @@ from unswayed.limits.bounds import (
     upper_bound_suboptimality,
     users_needed,
 )
-from unswayed.limits.hideability import can_hide
 from unswayed.limits.hiding import (
     HidingAdversary,
     RewardUrns,
     binomial_counts,
+    can_hide,
     hiding_distance,
     hiding_hellinger,
     largest_interactions,

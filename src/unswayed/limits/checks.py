@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -31,12 +29,6 @@ N_ACTIONS = option("--actions", python="n_actions")
 
 PAPER_MAX_FRACTION = 1 / 3
 """The paper's: its theorems are stated for a smaller coalition than this."""
-
-CALIBRATED_DEVIATION = 0.5
-"""Standard deviation of one reward in the calibration: the largest that rewards of 0 and 1 have."""
-
-SMALLEST_ARRIVAL_RATIO = 2.0
-"""The smallest that any order of arrivals can keep, and the one of the calibration."""
 
 
 def check_gap(gap: ArrayLike, base: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -169,52 +161,3 @@ def _first(is_bad: BoolArray, values: NDArray[np.number]) -> float:
     mask, candidates = np.broadcast_arrays(is_bad, values)
     found: float = candidates[mask].flat[0].item()
     return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traffic:
-    """Traffic model: rewards, activity and exploration.
-
-    ``base`` is the mean reward of a runner-up where rewards are 0 or 1, such as a click rate;
-    ``deviation`` that of one reward, None for that of ``base``, or 0.5 without one. In heavy-tailed
-    traffic a tenth of the users has most of the visits. ``exploration`` below one is for a log with
-    propensities, whose other plays are what looked best.
-    """
-
-    base: float | None = None
-    deviation: float | None = None
-    arrival_ratio: float = SMALLEST_ARRIVAL_RATIO  # c_L, busiest over least busy user
-    is_heavy_tailed: bool = False
-    exploration: float = 1.0  # share of the plays that are uniform over the actions
-
-    def __post_init__(self) -> None:
-        if self.base is not None and not 0.0 < self.base < 1.0:
-            raise InputError(
-                f"{option('--base')} is {self.base}: a click rate lies between 0 and 1."
-            )
-        if self.deviation is not None:
-            check_positive(self.deviation, option("--deviation"))
-        if not 0.0 < self.exploration <= 1.0:
-            raise InputError(
-                f"{option('--exploration')} is {self.exploration}: it is a share of the "
-                "plays, above 0 and at most 1."
-            )
-        if not (SMALLEST_ARRIVAL_RATIO <= self.arrival_ratio < math.inf):
-            raise InputError(
-                f"{option('--arrival-ratio')} is {self.arrival_ratio}: it is the plays of the "
-                "busiest user over those of the least busy one, and at least "
-                f"{SMALLEST_ARRIVAL_RATIO:g} as soon as one has come twice and another once."
-            )
-
-    @property
-    def scale(self) -> float:
-        """Return the deviation of one reward in units of the calibration's.
-
-        >>> round(Traffic(base=0.02).scale, 2), Traffic().scale
-        (0.28, 1.0)
-        """
-        if self.deviation is not None:
-            return self.deviation / CALIBRATED_DEVIATION
-        if self.base is None:
-            return 1.0
-        return math.sqrt(self.base * (1.0 - self.base)) / CALIBRATED_DEVIATION

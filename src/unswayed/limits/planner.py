@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -19,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from unswayed.arrays import FloatArray
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.events import Events
 from unswayed.limits.bounds import (
     instance_complexity,
@@ -28,14 +27,11 @@ from unswayed.limits.bounds import (
     lower_bound_interactions,
 )
 from unswayed.limits.checks import (
-    CALIBRATED_DEVIATION,
     MAX_ACTIONS,
     MAX_INTERACTIONS,
     N_ACTIONS,
     N_USERS,
     PAPER_MAX_FRACTION,
-    SMALLEST_ARRIVAL_RATIO,
-    Traffic,
     check_context_probabilities,
     check_count,
     check_positive,
@@ -45,44 +41,82 @@ from unswayed.limits.hiding import largest_interactions, smallest_coalition
 from unswayed.names import known_keywords
 
 PAPER_METHOD = "paper"
-"""The method that plans are for, that of Theorem 5.1."""
-
-EVERYDAY = Traffic()
-"""The traffic of the calibration."""
+"""The method that plans are for, that of Theorem 5.1; no other was calibrated."""
 
 FAILURE_PROBABILITIES = (0.01, 0.5)
 """Ours: losses are taken as normal over repetitions, which a handful of them cannot vouch for
 further out."""
 
+CALIBRATED_DEVIATION = 0.5
+"""Standard deviation of one reward in the calibration: the largest that rewards of 0 and 1 have."""
 
-class Shape(StrEnum):
-    """Which estimators a world needs: one for frequent contexts, or two."""
+SMALLEST_ARRIVAL_RATIO = 2.0
+"""The smallest that any order of arrivals can keep, and the one of the calibration."""
 
-    FREQUENT = "frequent"
-    MIXED = "mixed"
-
-    @classmethod
-    def of(cls, n_contexts: int, n_actions: int) -> Shape:
-        """Return the shape of a world: with at most as many contexts as actions all are frequent.
-
-        >>> Shape.of(5, 5).value, Shape.of(6, 5).value
-        ('frequent', 'mixed')
-        """
-        return cls.FREQUENT if n_contexts <= n_actions else cls.MIXED
+SHAPES = ("frequent", "mixed")
+"""Which estimators a world needs: one for frequent contexts, or two."""
 
 
-@dataclass(frozen=True, slots=True)
-class MethodConstants:
-    """Fitted constants of one method.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """Traffic model: rewards, activity and exploration.
 
-    Losses stay below ``factor``·K(B)·sqrt((alpha + few_users·crowding)/N), but for the failure
-    probability.
+    ``base`` is the mean reward of a runner-up where rewards are 0 or 1, such as a click rate;
+    ``deviation`` that of one reward, None for that of ``base``, or 0.5 without one. In heavy-tailed
+    traffic a tenth of the users has most of the visits. ``exploration`` below one is for a log with
+    propensities, whose other plays are what looked best.
     """
 
-    factor: float
-    few_users: float
-    warmup_share: float  # of the plays, for context probabilities if there are rare contexts
-    traffic_growth: float  # how many times as many plays the traffic takes as the calibration's
+    base: float | None = None
+    deviation: float | None = None
+    arrival_ratio: float = SMALLEST_ARRIVAL_RATIO  # c_L, busiest over least busy user
+    is_heavy_tailed: bool = False
+    exploration: float = 1.0  # share of the plays that are uniform over the actions
+
+    def __post_init__(self) -> None:
+        if self.base is not None and not 0.0 < self.base < 1.0:
+            raise InputError(
+                f"{option('--base')} is {self.base}: a click rate lies between 0 and 1."
+            )
+        if self.deviation is not None:
+            check_positive(self.deviation, option("--deviation"))
+        if not 0.0 < self.exploration <= 1.0:
+            raise InputError(
+                f"{option('--exploration')} is {self.exploration}: it is a share of the "
+                "plays, above 0 and at most 1."
+            )
+        if not (SMALLEST_ARRIVAL_RATIO <= self.arrival_ratio < math.inf):
+            raise InputError(
+                f"{option('--arrival-ratio')} is {self.arrival_ratio}: it is the plays of the "
+                "busiest user over those of the least busy one, and at least "
+                f"{SMALLEST_ARRIVAL_RATIO:g} as soon as one has come twice and another once."
+            )
+
+    @property
+    def scale(self) -> float:
+        """Return the deviation of one reward in units of the calibration's.
+
+        >>> round(Traffic(base=0.02).scale, 2), Traffic().scale
+        (0.28, 1.0)
+        """
+        if self.deviation is not None:
+            return self.deviation / CALIBRATED_DEVIATION
+        if self.base is None:
+            return 1.0
+        return math.sqrt(self.base * (1.0 - self.base)) / CALIBRATED_DEVIATION
+
+
+EVERYDAY = Traffic()
+"""The traffic of the calibration."""
+
+
+def shape_of(n_contexts: int, n_actions: int) -> str:
+    """Return the shape of a world: with at most as many contexts as actions all are frequent.
+
+    >>> shape_of(5, 5), shape_of(6, 5)
+    ('frequent', 'mixed')
+    """
+    return SHAPES[n_contexts > n_actions]
 
 
 def crowding(n_contexts: int, n_actions: int, n_users: int) -> float:
@@ -105,35 +139,36 @@ def constants() -> dict[str, Any]:
     return value
 
 
-def method_constants(
-    shape: Shape, *, alpha: float, failure_probability: float, traffic: Traffic = EVERYDAY
-) -> MethodConstants:
-    """Return the constants of the paper's method for one question; no other was calibrated.
+def fitted_factor(rows: list[dict[str, Any]], alpha: float, failure_probability: float) -> float:
+    """Return the worst mean loss plus z standard deviations, in units of the bound.
 
-    The factor is the worst over all calibrated worlds of mean loss plus z standard deviations, both
-    in units of the bound, against the worst of the attacks tried. Empirical: not a guarantee. It
-    was fitted at several alpha, since losses fall faster than sqrt(alpha) when alpha does; in
-    between it is interpolated, beyond it is constant.
+    It is the worst over all calibrated worlds among the rows, against the worst of the attacks
+    tried. Empirical: not a guarantee. It was fitted at several alpha, since losses fall faster than
+    sqrt(alpha) when alpha does; in between it is interpolated, beyond it is constant.
     """
-    fitted = constants()["methods"][PAPER_METHOD]
-    rows = [row for row in fitted["rows"] if row["shape"] == shape]
-    return MethodConstants(
-        factor=_worst_at(rows, alpha, failure_probability),
-        few_users=float(fitted["few_users"][shape.value]),
-        warmup_share=float(fitted["warmup_share"]),
-        traffic_growth=_traffic_growth(fitted["traffic"], traffic),
-    )
-
-
-def check_plan_failure(failure_probability: float) -> float:
-    """Return the failure probability if the constants cover it; raise otherwise."""
     smallest, largest = FAILURE_PROBABILITIES
     if not smallest <= failure_probability <= largest:
         raise InputError(
             f"the failure probability (delta) is {failure_probability}: the planner's constants "
             f"are fitted for {smallest} to {largest}."
         )
-    return float(failure_probability)
+    deviations = float(ndtri(1.0 - failure_probability))
+    worst: dict[float, float] = {}
+    for row in rows:
+        fitted_at = row.get("alpha", alpha)
+        loss = float(row["mean"]) + deviations * float(row["deviation"])
+        worst[fitted_at] = max(worst.get(fitted_at, -math.inf), loss)
+    return float(np.interp(alpha, sorted(worst), [worst[at] for at in sorted(worst)]))
+
+
+def paper_factor(shape: str, alpha: float, failure_probability: float) -> float:
+    """Return the factor C of the paper's method.
+
+    Losses stay below C·K(B)·sqrt((alpha + few_users·crowding)/N), but for the failure probability.
+    """
+    rows = constants()["methods"][PAPER_METHOD]["rows"]
+    shaped = [row for row in rows if row["shape"] == shape]
+    return fitted_factor(shaped, alpha, failure_probability)
 
 
 def _traffic_growth(rows: list[dict[str, Any]], traffic: Traffic) -> float:
@@ -171,24 +206,6 @@ def _growth_of(rows: list[dict[str, Any]], kind: str, value: float | None = None
     ]
     return max(1.0, *found)
 
-
-def _worst_at(rows: list[dict[str, Any]], alpha: float, failure_probability: float) -> float:
-    """Return the worst factor at each fitted fraction, interpolated between them."""
-    fractions = sorted({row["alpha"] for row in rows})
-    worst = [
-        _worst([row for row in rows if row["alpha"] == fraction], failure_probability)
-        for fraction in fractions
-    ]
-    return float(np.interp(alpha, fractions, worst))
-
-
-def _worst(rows: list[dict[str, Any]], failure_probability: float) -> float:
-    deviations = float(ndtri(1.0 - check_plan_failure(failure_probability)))
-    return max(float(row["mean"]) + deviations * float(row["deviation"]) for row in rows)
-
-
-USERS_PER_CELL = 1.0
-"""Ours: the constants are fitted with this many times SA/alpha users and more."""
 
 FEWEST_USERS = 300
 """Ours: the fewest users of the calibration, however small the world."""
@@ -268,14 +285,16 @@ def plan_traffic(
     True
     """
     probabilities = np.sort(check_context_probabilities(context_probabilities))[::-1]
-    n_contexts, n_actions = (
-        probabilities.size,
-        check_count(n_actions, N_ACTIONS, at_least=2, at_most=MAX_ACTIONS),
-    )
+    n_contexts = probabilities.size
+    n_actions = check_count(n_actions, N_ACTIONS, at_least=2, at_most=MAX_ACTIONS)
+    cells, n_frequent = n_contexts * n_actions, min(n_contexts, n_actions)
     target, fraction = check_target(target_suboptimality, alpha)
-    delta = check_plan_failure(failure_probability)
-    cells = n_contexts * n_actions
-    needed = _users_needed(n_contexts, n_actions, fraction, delta)
+    fitted, shape = constants()["methods"][PAPER_METHOD], shape_of(n_contexts, n_actions)
+    factor = paper_factor(shape, fraction, failure_probability)
+    few_users = float(fitted["few_users"][shape])
+    # From there on the term of small groups is at most alpha; the calibration had no fewer users.
+    enough = max(few_users * crowding(n_contexts, n_actions, 1) / fraction, cells / fraction)
+    needed = max(FEWEST_USERS, math.ceil(enough * (1 - 1e-12)))
     users = needed if n_users is None else check_count(n_users, N_USERS)
     if users <= cells:
         raise InputError(
@@ -284,41 +303,66 @@ def plan_traffic(
             "rare contexts."
         )
     # The loss of a user who learns alone is a factor times sqrt(A/N)·Σ sqrt(nu).
-    alone = _worst(constants()["alone"], delta) ** 2 * interactions_alone(
-        probabilities, n_actions, target / traffic.scale
-    )
+    factor_alone = fitted_factor(constants()["alone"], fraction, failure_probability)
+    alone = factor_alone**2 * interactions_alone(probabilities, n_actions, target / traffic.scale)
     gap, base = _contested(target, traffic)
     lower = 1 + int(largest_interactions(gap, fraction, base=base))
-    n_frequent = min(n_contexts, n_actions)
-    plan = Plan(
+    noise = traffic.scale * CALIBRATED_DEVIATION
+    uniform = largest_swap_interactions(2 * target, n_actions, fraction, noise=noise)
+    complexity = instance_complexity(probabilities, n_actions)
+    corruption = fraction + few_users * crowding(n_contexts, n_actions, users)
+    growth = _traffic_growth(fitted["traffic"], traffic)
+    plays = (factor * complexity * traffic.scale / target) ** 2 * corruption * growth
+    plays = max(plays, lower)
+    context_plays, context_error = 0.0, None
+    if n_contexts > n_actions:
+        # The calibration spent a share on the contexts; Theorem 5.1 asks for an error of epsilon,
+        # where rewards are of the order of one.
+        # Context probabilities err by at most this·sqrt((alpha + S/L)·L/T0) in l1 distance.
+        error = fitted_factor(constants()["contexts"], fraction, failure_probability)
+        spread, share = fraction + n_contexts / users, float(fitted["warmup_share"])
+        context_plays = max(share * plays, (error * traffic.scale / target) ** 2 * spread)
+        context_error = error * math.sqrt(spread / context_plays)
+        plays = (1 - share) * plays + context_plays
+    interactions = math.ceil(plays * (1 - 1e-12))
+    if interactions > MAX_INTERACTIONS:
+        raise InputError(
+            f"the target suboptimality (epsilon) {target:g} would take about {plays:.1e} plays per "
+            "user: that is out of reach. Ask for a larger epsilon, join contexts, or drop actions."
+        )
+    total, lead = interactions * users, check_positive(lead, "lead")
+    return Plan(
         n_contexts=n_contexts,
         n_actions=n_actions,
         adversarial_fraction=fraction,
         target_suboptimality=target,
-        failure_probability=delta,
+        failure_probability=float(failure_probability),
         traffic=traffic,
-        lead=check_positive(lead, "lead"),
+        lead=lead,
         n_users=users,
         users_given=n_users is not None,
         users_needed=needed,
-        complexity=instance_complexity(probabilities, n_actions),
+        complexity=complexity,
         effective_corruption=max(cells / users, fraction),
         lower_bound=lower,
-        lower_bound_uniform=max(
-            lower,
-            math.ceil(
-                largest_swap_interactions(
-                    2 * target, n_actions, fraction, noise=traffic.scale * CALIBRATED_DEVIATION
-                )
-            ),
-        ),
+        lower_bound_uniform=max(lower, math.ceil(uniform)),
         lower_bound_order=lower_bound_interactions(n_contexts, n_actions, fraction, target),
         interactions_alone=math.ceil(alone),
         n_frequent=n_frequent,
         frequent_share=min(float(probabilities[:n_frequent].sum()), 1.0),
-        methods=(),
+        methods=(
+            MethodPlan(
+                method=PAPER_METHOD,
+                factor=factor,
+                interactions_per_user=interactions,
+                total_interactions=total,
+                context_steps=math.ceil(context_plays * users),
+                context_error=context_error,
+                gain=interactions / math.ceil(alone),
+                exploration_cost=lead * total,
+            ),
+        ),
     )
-    return replace(plan, methods=(_method_plan(plan),))
 
 
 def _contested(target: float, traffic: Traffic) -> tuple[float, float]:
@@ -329,65 +373,6 @@ def _contested(target: float, traffic: Traffic) -> tuple[float, float]:
     if traffic.base is not None:
         return 2 * target, traffic.base
     return 2 * target / traffic.scale, 0.5 - target / traffic.scale
-
-
-def _users_needed(n_contexts: int, n_actions: int, fraction: float, delta: float) -> int:
-    """Return the number of users above which the small-group term is at most alpha.
-
-    Never fewer than the calibration had.
-    """
-    shape = Shape.of(n_contexts, n_actions)
-    fitted = method_constants(shape, alpha=fraction, failure_probability=delta)
-    balanced = fitted.few_users * crowding(n_contexts, n_actions, 1) / fraction
-    calibrated = USERS_PER_CELL * n_contexts * n_actions / fraction
-    return max(FEWEST_USERS, math.ceil(max(balanced, calibrated) * (1 - 1e-12)))
-
-
-def _method_plan(plan: Plan) -> MethodPlan:
-    """Return the plan of one method."""
-    shape = Shape.of(plan.n_contexts, plan.n_actions)
-    fitted = method_constants(
-        shape,
-        alpha=plan.adversarial_fraction,
-        failure_probability=plan.failure_probability,
-        traffic=plan.traffic,
-    )
-    crowd = crowding(plan.n_contexts, plan.n_actions, plan.n_users)
-    corruption = plan.adversarial_fraction + fitted.few_users * crowd
-    unit = fitted.factor * plan.complexity * plan.traffic.scale
-    plays = (unit / plan.target_suboptimality) ** 2 * corruption * fitted.traffic_growth
-    plays = max(plays, plan.lower_bound)
-    context_plays, context_error = 0.0, None
-    if shape is Shape.MIXED:
-        # The calibration spent a share on the contexts; Theorem 5.1 asks for an error of epsilon,
-        # where rewards are of the order of one.
-        # Context probabilities err by at most factor·sqrt((alpha + S/L)·L/T0) in l1 distance.
-        factor = _worst_at(
-            constants()["contexts"], plan.adversarial_fraction, plan.failure_probability
-        )
-        spread = plan.adversarial_fraction + plan.n_contexts / plan.n_users
-        asked = (factor * plan.traffic.scale / plan.target_suboptimality) ** 2 * spread
-        context_plays = max(fitted.warmup_share * plays, asked)
-        context_error = factor * math.sqrt(spread / context_plays)
-        plays = (1 - fitted.warmup_share) * plays + context_plays
-    interactions = math.ceil(plays * (1 - 1e-12))
-    if interactions > MAX_INTERACTIONS:
-        raise InputError(
-            f"the target suboptimality (epsilon) {plan.target_suboptimality:g} would take about "
-            f"{plays:.1e} plays per user: that is out of reach. Ask for a larger epsilon, join "
-            "contexts, or drop actions."
-        )
-    total = interactions * plan.n_users
-    return MethodPlan(
-        method=PAPER_METHOD,
-        factor=fitted.factor,
-        interactions_per_user=interactions,
-        total_interactions=total,
-        context_steps=math.ceil(context_plays * plan.n_users),
-        context_error=context_error,
-        gain=interactions / plan.interactions_alone,
-        exploration_cost=plan.lead * total,
-    )
 
 
 LARGEST_RATIO = 8.0
