@@ -30,14 +30,12 @@ from unswayed.learners.exploration import Exploration, GrowingLabels
 from unswayed.learners.features.shape import in_leaves_of, learn_shape
 from unswayed.learners.flips import FlipBounds
 from unswayed.learners.learning import check_actions, learn_policy
-from unswayed.learners.methods import known_method
 from unswayed.learners.options import LearnOptions
-from unswayed.learners.reward_range import RewardRange, reward_bound
+from unswayed.learners.reward_range import RewardRange
 from unswayed.learners.unknown_fraction import (
     SEARCHED_FRACTION,
     Auto,
     UnknownFraction,
-    check_fraction_or_auto,
 )
 from unswayed.names import known_keywords
 from unswayed.policy import Assignment, Policy, new_secret
@@ -58,10 +56,8 @@ Log = Events | Tallies | Source
 #: Labels that ``repr`` shows.
 _SHOWN = 6
 
-#: Parameters that cannot change once something was decided, and what holds the others.
+#: Parameters that cannot change once something was decided.
 _FIXED_ONLINE = {"actions", "contexts", "secret", "warmup_interactions"}
-_CHANGEABLE_ONLINE = ("alpha", "method", "_rewards")
-
 
 _FORMAT = "unswayed-learner"
 _VERSION = 1
@@ -74,80 +70,8 @@ _MODE = 0o600
 #: What reading a damaged file comes to.
 _DAMAGED = (
     *(zipfile.BadZipFile, ValueError, KeyError, TypeError, NotImplementedError),
-    *(AttributeError, RecursionError, pa.ArrowException, RuntimeError),
+    *(AttributeError, RecursionError, IndexError, pa.ArrowException, RuntimeError),
 )
-
-
-#: State as plain JSON values; users and their plays; tallies by name; what was learned last.
-Saved = tuple[dict[str, Any], pa.Table, dict[str, Tallies], Policy | None]
-
-
-def _write_learner(path: str | os.PathLike[str], saved: Saved) -> None:
-    """Write a learner to one file, whole or not at all; only the owner may read it."""
-    state, users, tallies, policy = saved
-    pieces = {
-        name: {"contexts": list(part.context_labels), "actions": list(part.action_labels)}
-        for name, part in tallies.items()
-    }
-    state = {"format": _FORMAT, "version": _VERSION, **state, "pieces": pieces}
-    with temporary_folder() as folder:
-        content = folder / "learner"
-        content.mkdir()
-        (content / _STATE).write_text(json.dumps(state, ensure_ascii=False), encoding="utf-8")
-        pq.write_table(users, content / _USERS)
-        for name, part in tallies.items():
-            write_piece(content, name, part)
-        if policy is not None:
-            policy.save(content / _POLICY)
-        with whole_file(path) as draft:
-            draft.chmod(_MODE)
-            with zipfile.ZipFile(draft, "w") as archive:
-                for file in sorted(content.iterdir()):
-                    archive.write(file, file.name)
-
-
-def _read_learner(path: str | os.PathLike[str]) -> Saved:
-    """Return what ``_write_learner`` wrote; refuse anything else."""
-    name = os.fspath(path)
-    try:
-        with temporary_folder() as folder, zipfile.ZipFile(path) as archive:
-            content = folder / "learner"
-            content.mkdir()
-            for member in archive.namelist():
-                (content / Path(member).name).write_bytes(archive.read(member))
-            return _unpacked(content, name)
-    except OSError as error:
-        raise InputError(f"cannot read the learner {name}: {error.strerror or error}.") from error
-    except InputError:
-        raise
-    except _DAMAGED as error:
-        raise _damaged(name, error) from error
-
-
-def _damaged(name: str, error: Exception) -> InputError:
-    """Return the error for a file that holds no learner."""
-    return InputError(f"{name} holds no learner, or is damaged ({error}); save the learner again.")
-
-
-def _unpacked(content: Path, name: str) -> Saved:
-    state = json.loads((content / _STATE).read_text(encoding="utf-8"))
-    if state["format"] != _FORMAT:
-        raise ValueError(f"its format is {state['format']!r}")
-    if state["version"] != _VERSION:
-        raise InputError(
-            f"{name} has version {state['version']}, and this program reads version {_VERSION}; "
-            "use the program that wrote it."
-        )
-    tallies = {}
-    try:
-        for piece, labels in state["pieces"].items():
-            contexts, actions = Labels.of(labels["contexts"]), Labels.of(labels["actions"])
-            tallies[str(piece)] = load_piece(content, str(piece), contexts, actions)
-        policy = Policy.load(content / _POLICY) if (content / _POLICY).exists() else None
-    except InputError as error:  # names the folder it was unpacked to, which is gone by now
-        raise ValueError("its tallies or its policy cannot be read") from error
-    return state, pq.read_table(content / _USERS), tallies, policy
-
 
 Mode = Literal["explore", "policy"]
 
@@ -166,9 +90,7 @@ def _as_label(context: Any) -> Label:
     """Return a context as a label for a message."""
     if isinstance(context, Mapping):
         context = tuple(context.values())
-    if isinstance(context, tuple):
-        return str(context[0]) if len(context) == 1 else ", ".join(map(str, context))
-    label: Label = context
+    label: Label = ", ".join(map(str, context)) if isinstance(context, tuple) else context
     return label
 
 
@@ -270,12 +192,11 @@ class RobustMCB:
         trusted: Sequence[str] = (),
         advice: str = "auto",
     ) -> None:
-        self._rewards = reward_bound(reward_range, reward_deviation)
-        self.alpha = check_fraction_or_auto(alpha)
-        self.method = known_method(method)
-        self._shaping = LearnOptions(
+        self._options = LearnOptions(
             alpha=alpha,
             method=method,
+            reward_range=reward_range,
+            reward_deviation=reward_deviation,
             features=features,
             max_leaves=max_leaves,
             trusted=trusted,
@@ -301,6 +222,16 @@ class RobustMCB:
         self._phases: Phases = ()
         #: The phases that ``policy_`` was learned from, if no later play was.
         self._learned_phases: Phases | None = None
+
+    @property
+    def alpha(self) -> float | Auto:
+        """The stated share of users that may collude."""
+        return self._options.alpha
+
+    @property
+    def method(self) -> str:
+        """The name of the method."""
+        return self._options.method
 
     # Online
 
@@ -370,7 +301,7 @@ class RobustMCB:
         events = Events.of(
             users, contexts, actions, rewards, action_labels=list(self._action_labels())
         )
-        self._rewards.check(events.rewards)
+        self._options.rewards.check(events.rewards)
         with self._lock:
             exploration, user_codes, context_codes = self._explore(users, contexts)
             exploration.observe(
@@ -509,18 +440,16 @@ class RobustMCB:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002  # as scikit-learn
         """Return the parameters it was made with, all but the secret; actions as they are now."""
-        return {
-            "alpha": self.alpha,
-            "method": self.method,
+        own = {
             "actions": None if self._actions is None else list(self._actions),
             "contexts": list(self._declared_contexts),
             "warmup_interactions": self._warmup_interactions,
-            "reward_range": None if self._rewards.range is None else list(self._rewards.range),
-            "reward_deviation": self._rewards.deviation if self._rewards.has_deviation else None,
-            "features": list(self._shaping.features),
-            "max_leaves": self._shaping.max_leaves,
-            "trusted": list(self._shaping.trusted),
-            "advice": self._shaping.advice,
+        }
+        names = [name for name in signature(RobustMCB).parameters if name != "secret"]
+        values = {name: own.get(name, getattr(self._options, name, None)) for name in names}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in values.items()
         }
 
     def __repr__(self) -> str:
@@ -555,7 +484,7 @@ class RobustMCB:
             kept = {"secret": self._assignment.secret, **self.get_params()}
             changed = RobustMCB(**{**kept, **changes}).__dict__  # refuses what is not valid
             if self._exploration is not None:
-                changed = {name: changed[name] for name in _CHANGEABLE_ONLINE}
+                changed = {"_options": changed["_options"]}
             self.__dict__.update({**changed, "_lock": self._lock, "_phases": self._phases})
             self._learned_phases = None
         return self
@@ -652,6 +581,8 @@ class RobustMCB:
             phases = {} if exploration is None else exploration.phases()
             plays = np.zeros(len(users), np.int64) if exploration is None else exploration.plays
             state = {
+                "format": _FORMAT,
+                "version": _VERSION,
                 # Version 1 of the file has another name for alpha.
                 "parameters": {"adversarial_fraction": parameters.pop("alpha"), **parameters},
                 "secret": self._assignment.secret.hex(),
@@ -662,8 +593,26 @@ class RobustMCB:
             tallies = {name: self._labelled(part) for name, part in phases.items()}
             tallies |= {f"phase-{place}": phase for place, phase in enumerate(self._phases)}
             policy = getattr(self, "policy_", None)
-        table = pa.table({"user": pa.array(users.values), "plays": plays})
-        _write_learner(path, (state, table, tallies, policy))
+        state["pieces"] = {
+            name: {"contexts": list(part.context_labels), "actions": list(part.action_labels)}
+            for name, part in tallies.items()
+        }
+        with temporary_folder() as folder:
+            content = folder / "learner"
+            content.mkdir()
+            (content / _STATE).write_text(json.dumps(state, ensure_ascii=False), encoding="utf-8")
+            pq.write_table(
+                pa.table({"user": pa.array(users.values), "plays": plays}), content / _USERS
+            )
+            for name, part in tallies.items():
+                write_piece(content, name, part)
+            if policy is not None:
+                policy.save(content / _POLICY)
+            with whole_file(path) as draft:
+                draft.chmod(_MODE)
+                with zipfile.ZipFile(draft, "w") as archive:
+                    for file in sorted(content.iterdir()):
+                        archive.write(file, file.name)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> RobustMCB:
@@ -671,33 +620,62 @@ class RobustMCB:
 
         ``policy_`` is there again; ``estimates_`` and what rests on them come with ``policy``.
         """
-        state, known, tallies, policy = _read_learner(path)
+        name = os.fspath(path)
+        with temporary_folder() as folder:
+            content = folder / "learner"
+            try:
+                with zipfile.ZipFile(path) as archive:
+                    archive.extractall(content)
+                state = json.loads((content / _STATE).read_text(encoding="utf-8"))
+                if state["format"] != _FORMAT:
+                    raise ValueError(f"its format is {state['format']!r}")
+                if state["version"] == _VERSION:
+                    return cls._unpacked(state, content)
+            except OSError as error:
+                reason = error.strerror or error
+                raise InputError(f"cannot read the learner {name}: {reason}.") from error
+            except _DAMAGED as error:
+                raise InputError(
+                    f"{name} holds no learner, or is damaged ({error}); save the learner again."
+                ) from error
+        raise InputError(
+            f"{name} has version {state['version']}, and this program reads version {_VERSION}; "
+            "use the program that wrote it."
+        )
+
+    @classmethod
+    def _unpacked(cls, state: dict[str, Any], content: Path) -> RobustMCB:
+        """Return the learner whose files are in a folder."""
         try:
-            parameters = dict(state["parameters"])
-            alpha, secret = parameters.pop("adversarial_fraction"), bytes.fromhex(state["secret"])
-            learner = cls(alpha, **parameters, secret=secret)
-            learner._assignment = replace(learner._assignment, epoch=int(state["epoch"]))
-            users = known["user"].to_pylist()
-            learner._users.codes(users)
-            learner._contexts.codes(state["contexts"])
-            if (written := state["exploration"]) is not None:
-                learner._exploration = exploration = learner._new_exploration(
-                    (), warmup_interactions=int(written["warmup_interactions"])
-                )
-                exploration.add_users(users)
-                exploration.add_contexts(state["contexts"])
-                exploration.alpha = float(written["adversarial_fraction"])
-                plays = known["plays"].to_numpy().astype(np.int64)
-                exploration.restore(written["sticky"], plays, tallies)
-            learner._phases = tuple(
-                part for name, part in tallies.items() if name.startswith("phase-")
+            tallies = {
+                name: load_piece(content, name, *map(Labels.of, labels.values()))
+                for name, labels in state["pieces"].items()
+            }
+            policy = Policy.load(content / _POLICY) if (content / _POLICY).exists() else None
+        except InputError as error:  # names the folder it was unpacked to, which is gone by now
+            raise ValueError("its tallies or its policy cannot be read") from error
+        known = pq.read_table(content / _USERS)
+        users = known["user"].to_pylist()
+        parameters = dict(state["parameters"])
+        alpha, secret = parameters.pop("adversarial_fraction"), bytes.fromhex(state["secret"])
+        learner = cls(alpha, **parameters, secret=secret)
+        learner._assignment = replace(learner._assignment, epoch=int(state["epoch"]))
+        learner._users.codes(users)
+        learner._contexts.codes(state["contexts"])
+        if (written := state["exploration"]) is not None:
+            learner._exploration = exploration = learner._new_exploration(
+                (), warmup_interactions=int(written["warmup_interactions"])
             )
-            if policy is not None:
-                learner.policy_ = policy
-                learner._partition = policy.partition
-                learner._read = policy.source.get("read")
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise _damaged(os.fspath(path), error) from error
+            exploration.add_users(users)
+            exploration.add_contexts(state["contexts"])
+            exploration.alpha = float(written["adversarial_fraction"])
+            plays = known["plays"].to_numpy().astype(np.int64)
+            exploration.restore(written["sticky"], plays, tallies)
+        learner._phases = tuple(part for name, part in tallies.items() if name.startswith("phase-"))
+        if policy is not None:
+            learner.policy_ = policy
+            learner._partition = policy.partition
+            learner._read = policy.source.get("read")
         return learner
 
     # On a log
@@ -731,11 +709,19 @@ class RobustMCB:
             Fields of ``Columns``: ``fit(log, user="account_id", context=["country", "device"])``.
         """
         self._partition = None
-        phases = (self._tallied(log, columns, on_bad_rows, names),)
-        return self._fit_phases(phases, design)
+        options: Any = {"design": design, "columns": columns, "on_bad_rows": on_bad_rows}
+        return self._fit((), log, **options, **names)
 
-    def partial_fit(
+    def partial_fit(self, log: Log, **options: Any) -> RobustMCB:
+        """Learn from a log and from those that were fitted before; parameters as for ``fit``.
+
+        Tables of several days give the policy of all days in one table, to the last bit.
+        """
+        return self._fit(self._phases, log, **options)
+
+    def _fit(
         self,
+        before: Phases,
         log: Log,
         *,
         design: DesignName = "auto",
@@ -743,15 +729,7 @@ class RobustMCB:
         on_bad_rows: str = "error",
         **names: Any,
     ) -> RobustMCB:
-        """Learn from a log and from those that were fitted before; parameters as for ``fit``.
-
-        Tables of several days give the policy of all days in one table, to the last bit.
-        """
-        tallies = self._tallied(log, columns, on_bad_rows, names)
-        phases = with_log(self._phases, tallies)
-        return self._fit_phases(phases, design)
-
-    def _fit_phases(self, phases: Phases, design: DesignName) -> RobustMCB:
+        phases = with_log(before, self._tallied(log, columns, on_bad_rows, names))
         self._learn_log(combined(phases), design)
         with self._lock:
             self._phases = self._learned_phases = phases
@@ -766,7 +744,7 @@ class RobustMCB:
     def _learn(self, tallies: Tallies, design: Design, *, warmup: Tallies | None = None) -> Policy:
         learned = learn_policy(
             tallies,
-            replace(design, rewards=self._rewards),
+            replace(design, rewards=self._options.rewards),
             alpha=self.alpha,
             method=self.method,
             warmup=warmup,
@@ -790,7 +768,7 @@ class RobustMCB:
         if names:
             others = ("design", "columns", "on_bad_rows")
             columns = (columns or Columns()).renamed(names, others=others)
-        features = self._shaping.columns.features
+        features = self._options.columns.features
         if isinstance(log, Tallies | Events):
             if features:
                 raise InputError("features need a table or a file, which has columns for them.")
@@ -806,7 +784,7 @@ class RobustMCB:
             self._read = {"columns": context, "bins": written["bins"]}
         if features:
             if self._partition is None:
-                self._partition = learn_shape(events, reading.attributes, self._shaping).partition
+                self._partition = learn_shape(events, reading.attributes, self._options).partition
             events = in_leaves_of(self._partition, events, reading.attributes, is_learned_from=True)
         return tally_events(events)
 

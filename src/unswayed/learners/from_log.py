@@ -27,7 +27,6 @@ from unswayed.learners.features.honest import with_partition
 from unswayed.learners.features.shape import Shape, in_leaves_of, learn_shape, stored_shape
 from unswayed.learners.learning import learn_policy
 from unswayed.learners.options import LearnOptions
-from unswayed.learners.reward_range import reward_bound
 from unswayed.learners.unknown_fraction import FLOOR
 from unswayed.policy import Policy
 from unswayed.storage import locked_folder
@@ -260,13 +259,12 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
     # An unknown share is at least the floor; what it turns out to be is held to the same checks.
     summary = _checked(log, options, FLOOR if stated == "auto" else stated)
     on_step("learning")
-    stated_rewards = reward_bound(options.reward_range, options.reward_deviation)
     reviewed, known = None, options.known
     if isinstance(known, KnownAccounts):
         reviewed = Reviewed.of(known, log.tallies.user_labels)
     learned = learn_policy(
         log.tallies,
-        replace(design_of_log(log.tallies, options.design), rewards=stated_rewards),
+        replace(design_of_log(log.tallies, options.design), rewards=options.rewards),
         alpha=stated,
         method=options.method,
         reviewed=reviewed,

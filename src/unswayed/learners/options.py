@@ -15,7 +15,12 @@ from unswayed.events.known import KnownAccounts, read_known
 from unswayed.events.thinning import check_cap, parsed_half_life
 from unswayed.learners.design import DesignName
 from unswayed.learners.methods import known_method
-from unswayed.learners.reward_range import RewardRange, parsed_reward_range, reward_bound
+from unswayed.learners.reward_range import (
+    RewardBound,
+    RewardRange,
+    parsed_reward_range,
+    reward_bound,
+)
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
 from unswayed.names import known_keywords
 from unswayed.policy.partition import Partition
@@ -127,7 +132,7 @@ class LearnOptions:
             check_cap(self.max_interactions_per_user)
         if self.reward_range is not None:
             object.__setattr__(self, "reward_range", parsed_reward_range(self.reward_range))
-        reward_bound(self.reward_range, self.reward_deviation)
+        _ = self.rewards  # refuses a deviation that is none
         if self.known is not None:
             if self.method != DEFAULT_METHOD:
                 default = option("--method", DEFAULT_METHOD)
@@ -145,6 +150,11 @@ class LearnOptions:
                         "once, as a folder or pattern."
                     )
         self._check_features()
+
+    @property
+    def rewards(self) -> RewardBound:
+        """What is stated of rewards."""
+        return reward_bound(self.reward_range, self.reward_deviation)
 
     def _check_features(self) -> None:
         """Add the features to the columns; refuse options that need them, or that they exclude."""

@@ -12,7 +12,6 @@ from unswayed.learners.design import design_of_log
 from unswayed.learners.features.shape import Shape
 from unswayed.learners.learning import learn_policy
 from unswayed.learners.options import LearnOptions
-from unswayed.learners.reward_range import reward_bound
 from unswayed.policy import Policy
 from unswayed.tallies import Tallies
 from unswayed.tallies.log_data import PreparedLog
@@ -65,7 +64,7 @@ def with_partition(policy: Policy, log: PreparedLog, options: LearnOptions) -> t
         share = larger_share(policy.alpha, tallies.n_users)
         others = np.flatnonzero(~shape.shaped_by)
         half = replace(tallies, bounds=()).of_users(others)
-        rewards = reward_bound(options.reward_range, options.reward_deviation)
+        rewards = options.rewards
         apart = learn_policy(
             half,
             replace(design_of_log(half, options.design), rewards=rewards),
