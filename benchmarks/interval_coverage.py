@@ -28,10 +28,9 @@ import numpy as np
 from scipy import special, stats
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.learners.design import design_of_log
+from unswayed.learners.design import RewardBound, design_of_log
 from unswayed.learners.methods import METHODS
 from unswayed.learners.paper import guard_intervals
-from unswayed.learners.reward_range import RewardBound
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, tally
 

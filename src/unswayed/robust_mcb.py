@@ -24,14 +24,13 @@ from unswayed.errors import InputError, Note
 from unswayed.evaluation import evaluate_policy
 from unswayed.events import Columns, Events, Label, Labels, check_list, read_events
 from unswayed.events.sources import Source
-from unswayed.learners.design import Design, DesignName, design_of_log
+from unswayed.learners.design import Design, DesignName, RewardRange, design_of_log
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.exploration import Exploration, GrowingLabels
 from unswayed.learners.features.shape import in_leaves_of, learn_shape
 from unswayed.learners.flips import FlipBounds
 from unswayed.learners.learning import check_actions, learn_policy
 from unswayed.learners.options import LearnOptions
-from unswayed.learners.reward_range import RewardRange
 from unswayed.learners.unknown_fraction import (
     SEARCHED_FRACTION,
     Auto,

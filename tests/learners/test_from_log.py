@@ -16,9 +16,9 @@ from unswayed import learn_log
 from unswayed.errors import InputError
 from unswayed.events import Columns, read_events
 from unswayed.learners.change_test import changes_between
+from unswayed.learners.design import RewardBound
 from unswayed.learners.from_log import NO_WINDOW, STEPS, LearnedLog
 from unswayed.learners.options import LearnOptions
-from unswayed.learners.reward_range import RewardBound
 from unswayed.tallies import tally_events
 from unswayed.tallies.log_data import windows_of
 from unswayed.tallies.log_summary import summarise

@@ -11,10 +11,9 @@ import pytest
 from tests.learners.recording import RECORDED, Recording
 from tests.refusals import refusal
 from unswayed.events import Labels
-from unswayed.learners.design import Design, sticky_design, uniform_design
+from unswayed.learners.design import Design, RewardBound, sticky_design, uniform_design
 from unswayed.learners.learning import learn_policy
 from unswayed.learners.methods import METHODS
-from unswayed.learners.reward_range import RewardBound
 from unswayed.learners.unknown_fraction import estimate_fraction
 from unswayed.policy import Origin
 from unswayed.tallies import Tallies, tally

@@ -12,8 +12,8 @@ import pytest
 from tests.learners.tiny_logs import cut_after, tallied
 from unswayed import RobustMCB
 from unswayed.errors import InputError
+from unswayed.learners.design import RewardBound, check_rewards, parsed_reward_range
 from unswayed.learners.from_log import learn_log
-from unswayed.learners.reward_range import RewardBound, check_rewards, parsed_reward_range
 
 LOW, HIGH = 1.0, 5.0
 

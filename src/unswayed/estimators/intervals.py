@@ -43,14 +43,9 @@ def mean_intervals(
 ) -> Intervals:
     """Return an interval for the mean that the good points of each group were drawn with.
 
-    Parameters
-    ----------
-    values, groups
-        Shape ``(n_values,)``: points, and their group.
-    n_bad
-        Shape ``(n_groups,)``: how many points of each group may be bad.
-    failure_probability
-        Allowed for each group.
+    ``values`` and ``groups``, shape ``(n_values,)``, are the points and the group of each;
+    ``n_bad``, shape ``(n_groups,)``, says how many points of each group may be bad.
+    ``failure_probability`` is allowed for each group.
 
     Notes
     -----
@@ -68,9 +63,8 @@ def mean_intervals(
 
     Examples
     --------
-    >>> points = np.random.default_rng(0).normal(size=400)
+    >>> points, groups = np.random.default_rng(0).normal(size=400), np.zeros(400, np.int64)
     >>> points[:40] = 2.0
-    >>> groups = np.zeros(400, np.int64)
     >>> low, high = mean_intervals(
     ...     points, groups, 1, n_bad=np.array([50]), failure_probability=0.1
     ... )
@@ -163,12 +157,8 @@ def bounded_mean_intervals(
 
     Parameters
     ----------
-    values, groups
-        Shape ``(n_values,)``: points, and their group.
-    n_bad
-        Shape ``(n_groups,)``: how many points of each group may be bad.
-    failure_probability
-        Allowed for each group.
+    values, groups, n_bad, failure_probability
+        As ``mean_intervals`` takes them.
     value_range
         Smallest and largest value that a good point can have; bad ones count as the nearer end.
     deviation
@@ -215,10 +205,9 @@ def bounded_mean_intervals(
     if value_range is not None:
         first, span = value_range[0], value_range[1] - value_range[0]
         units = np.clip((ordered - first) / span, 0.0, 1.0)
+        mirrored = _mirrored(units, starts, 1.0)
         high = first + span * _range_ends(units, starts, n_bad, level)
-        low = first + span * (
-            1.0 - _range_ends(_mirrored(units, starts, 1.0), starts, n_bad, level)
-        )
+        low = first + span * (1.0 - _range_ends(mirrored, starts, n_bad, level))
     if deviation is not None:
         units = ordered / deviation
         high = np.minimum(high, deviation * _deviation_ends(units, starts, n_bad, level))

@@ -264,11 +264,10 @@ def spectral_filter(
     Parameters
     ----------
     matrix
-        Shape ``(n_rows, n_columns)``, scipy CSR or dense; sparse rows are never made dense, and
-        dense ones are copied to sparse rows. Columns of very different variance are best rescaled
-        before, and more than twice the adversarial fraction of the rows should not be empty: a
-        minority of rows that stand out from a majority that agrees cannot be distinguished from an
-        attack.
+        Shape ``(n_rows, n_columns)``, scipy CSR or dense; sparse rows are never made dense, dense
+        ones are copied. Columns of very different variance are best rescaled before, and more than
+        twice the adversarial fraction of the rows should not be empty: a minority of rows that
+        stand out from a majority that agrees cannot be distinguished from an attack.
     alpha
         Share of rows that may be anything; below 1/2.
     row_weights
@@ -286,8 +285,6 @@ def spectral_filter(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from unswayed.randomness import generator
     >>> rows = generator(0).normal(5.0, 1.0, size=(1000, 40))
     >>> rows[:100] = 9.0
     >>> result = spectral_filter(rows, alpha=0.1)
@@ -354,8 +351,6 @@ def quantum_entropy_mean(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from unswayed.randomness import generator
     >>> rows = generator(0).normal(5.0, 1.0, size=(1000, 40))
     >>> rows[:100] = 9.0
     >>> result = quantum_entropy_mean(rows, alpha=0.1)

@@ -84,24 +84,21 @@ def trim_count(
 ) -> int | IntArray:
     """Return how many bad points a random group holds at most, but for the failure probability.
 
-    A group drawn at random holds more than its fair share of bad points about half of the time, so
-    trimming ``ceil(alpha * n)`` points fails about half of the time. This is the smallest ``k``
-    with ``P(Binomial(n, alpha) > k) <= failure_probability``, for one size of a group or an array
-    of sizes. It can reach half of a small group; ``trimmed_mean`` then falls back to the median and
+    The smallest ``k`` with ``P(Binomial(n, alpha) > k) <= failure_probability``, for the size of a
+    group or an array of sizes; trimming ``ceil(alpha * n)`` points instead fails about half of the
+    time. It can reach half of a small group: ``trimmed_mean`` then falls back to the median and
     says so.
 
     Notes
     -----
-    Guarantee: for members drawn independently, exact; for members drawn without replacement the
-    count is hypergeometric, which is less spread, so the binomial quantile errs on the safe side.
+    Guarantee: for members drawn independently, exact; for members drawn without replacement on the safe
+    side, as the hypergeometric law is less spread.
     Deviation from the paper: it trims a fixed multiple of the expected count.
 
     Examples
     --------
     >>> trim_count(100, alpha=0.2, failure_probability=0.05)
     27
-    >>> trim_count(100, alpha=0.0, failure_probability=0.05)
-    0
     """
     alpha = check_adversarial_fraction(alpha)
     delta = check_failure_probability(failure_probability)
@@ -140,9 +137,7 @@ def trimmed_mean(
     Parameters
     ----------
     values
-        Shape ``(n_points,)``.
-    alpha
-        Share of bad points in the population; below 1/2.
+        Shape ``(n_points,)``; a share ``alpha`` of the population, below 1/2, is bad.
     failure_probability
         Allowed probability that the group holds more bad points than are trimmed.
     n_trimmed
@@ -205,10 +200,8 @@ def trimmed_means(
     ----------
     values, groups
         Shape ``(n_values,)``: the points of all groups, in any order, and the group of each.
-    alpha
-        Share of bad points in the population; below 1/2.
     failure_probability
-        Allowed failure probability of each single group.
+        Allowed for each single group.
     n_zeros
         Shape ``(n_groups,)``: further points of each group that are zero and were not stored.
 
@@ -352,16 +345,9 @@ def lugosi_mendelson_mean(
 ) -> UnivariateEstimate:
     """Estimate a mean by clipping one half of the points at quantiles of the other half.
 
-    Parameters
-    ----------
-    values
-        Shape ``(n_points,)``. With an odd number one point, drawn at random, is left out.
-    alpha
-        Share of bad points η among ``values``.
-    rng
-        Draws the split. Points are sorted first, so their order does not matter.
-    failure_probability
-        δ. There must be enough points that eps = 8η + 12 log(4/δ)/N is below 1/2.
+    ``rng`` draws the split; the order of the points does not matter, and of an odd number one is
+    left out. ``alpha`` is the share η of bad points among them, ``failure_probability`` is δ, and
+    there must be enough points that 8η + 12 log(4/δ)/N is below 1/2.
 
     Notes
     -----
@@ -371,10 +357,8 @@ def lugosi_mendelson_mean(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from unswayed.randomness import generator
     >>> points = np.append(np.full(4000, 7.0), [1e9] * 4)
-    >>> lugosi_mendelson_mean(points, alpha=0.001, rng=generator(0)).estimate
+    >>> lugosi_mendelson_mean(points, alpha=0.001, rng=np.random.default_rng(0)).estimate
     7.0
     """
     points = _checked_points(values)
@@ -382,27 +366,21 @@ def lugosi_mendelson_mean(
     delta = check_failure_probability(failure_probability)
     half = points.size // 2
     confidence = CONFIDENCE_FACTOR * math.log(4.0 / delta)
-    share = CORRUPTION_FACTOR * alpha + (confidence / half if half else math.inf)
-    if share >= 0.5:
-        room = 0.5 - CORRUPTION_FACTOR * alpha
-        opening = f"The split trimmed mean cannot use {points.size} points"
-        if room <= 0.0:
-            raise InputError(
-                f"{opening} at alpha {alpha}: it only works below "
-                f"1/{2 * CORRUPTION_FACTOR:g}, so use trimmed_mean or median_of_means."
-            )
-        n_needed = 2 * (math.floor(confidence / room) + 1)
-        raise InputError(
-            f"{opening}: it needs at least {n_needed} here; use trimmed_mean below that."
+    room = 0.5 - CORRUPTION_FACTOR * alpha  # for the confidence
+    if half * room <= confidence:
+        reason = (
+            f": it needs at least {2 * (math.floor(confidence / room) + 1)} here; use trimmed_mean "
+            "below that."
+            if room > 0.0
+            else f" at alpha {alpha}: it only works below 1/{2 * CORRUPTION_FACTOR:g}, so use "
+            "trimmed_mean or median_of_means."
         )
-
-    split = rng.permutation(points.size)
+        raise InputError(f"The split trimmed mean cannot use {points.size} points{reason}")
+    n_cut = math.floor((CORRUPTION_FACTOR * alpha + confidence / half) * half)
     # Splitting the sorted points makes the result independent of the order they came in.
-    by_rank = np.argsort(points, kind="stable")
-    averaged, reference = by_rank[split[:half]], by_rank[split[half : 2 * half]]
-    ordered = np.sort(points[reference])
-    low = ordered[math.floor(share * half)]
-    high = ordered[half - 1 - math.floor(share * half)]
+    shuffled = np.argsort(points, kind="stable")[rng.permutation(points.size)]
+    averaged, ordered = shuffled[:half], np.sort(points[shuffled[half : 2 * half]])
+    low, high = ordered[n_cut], ordered[half - 1 - n_cut]
     clipped = np.clip(points[averaged], low, high)
     weights = np.zeros(points.size)
     weights[averaged] = (points[averaged] >= low) & (points[averaged] <= high)
@@ -410,7 +388,7 @@ def lugosi_mendelson_mean(
         estimate=float(np.mean(clipped)),
         standard_error=float(np.std(clipped, ddof=1)) / math.sqrt(half),
         weights=weights,
-        n_tolerated=math.floor(share * half),
+        n_tolerated=n_cut,
         is_covered=True,
         outcome="clipped",
     )
@@ -426,18 +404,10 @@ def median_of_means(
 ) -> UnivariateEstimate:
     """Estimate a mean by the median of the means of random blocks.
 
-    Parameters
-    ----------
-    values
-        Shape ``(n_points,)``.
-    alpha
-        Share of bad points in the population; below 1/2.
-    rng
-        Draws the blocks. Points are sorted first, so their order does not matter.
-    failure_probability
-        δ, shared by the count of bad points and the block means. There are twice as many blocks as
-        bad points, plus 1 + 8 log(1/δ). If there are too few points for that many, each block is
-        one point, and ``outcome`` is ``"median"``.
+    ``rng`` draws the blocks; the order of the points does not matter. ``failure_probability`` is δ,
+    shared by the count of bad points and the block means. There are twice as many blocks as bad
+    points, plus 1 + 8 log(1/δ); with too few points for that many, each block is one point, and
+    ``outcome`` is ``"median"``.
 
     Notes
     -----
@@ -447,9 +417,8 @@ def median_of_means(
 
     Examples
     --------
-    >>> from unswayed.randomness import generator
     >>> points = [7.0] * 99 + [1e9]
-    >>> median_of_means(points, alpha=0.01, rng=generator(0)).estimate
+    >>> median_of_means(points, alpha=0.01, rng=np.random.default_rng(0)).estimate
     7.0
     """
     points = _checked_points(values)

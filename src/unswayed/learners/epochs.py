@@ -181,8 +181,7 @@ def doubts_of(policy: Policy) -> FloatArray:
     """
     doubts = _doubts(policy)
     doubts[np.arange(len(doubts)), policy.actions] = 0.0
-    largest: FloatArray = doubts.max(axis=1)
-    return largest
+    return np.asarray(doubts.max(axis=1))
 
 
 def _doubts(policy: Policy) -> FloatArray:
@@ -194,9 +193,9 @@ def _doubts(policy: Policy) -> FloatArray:
     errors = policy.sampling_errors
     if errors is None:
         errors = np.full(policy.mean_rewards.shape, np.inf)
-    rows = np.arange(len(policy.actions))
-    ahead = policy.mean_rewards[rows, policy.actions][:, None] - policy.mean_rewards
-    both = errors[rows, policy.actions][:, None] + errors
+    chosen = policy.actions[:, None]
+    ahead = np.take_along_axis(policy.mean_rewards, chosen, axis=1) - policy.mean_rewards
+    both = np.take_along_axis(errors, chosen, axis=1) + errors
     is_known = np.isfinite(ahead) & np.isfinite(both) & (ahead > 0)
     doubts: FloatArray = np.divide(both, ahead, where=is_known, out=np.full(ahead.shape, np.inf))
     if policy.is_excluded is not None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.events import Label, Provenance
+from unswayed.events.thinning import SECONDS
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.learners.options import LearnOptions
 from unswayed.policy import Policy, best_known
@@ -101,9 +102,8 @@ def decision_rows(policy: Policy) -> list[dict[str, Any]]:
     """
     changed = policy.source.get("changed", {})
     seconds, lead = leads(policy)
-    excluded: list[list[int]] = [[] for _ in range(len(policy.context_labels))]
-    if policy.is_excluded is not None:
-        excluded = [np.flatnonzero(row).tolist() for row in policy.is_excluded]
+    is_excluded = policy.cells()["is_excluded"].reshape(policy.counts.shape)
+    parts = None if policy.sampling_errors is None else policy.bias_bounds
     rows = []
     for code in (-policy.context_probabilities).argsort(kind="stable").tolist():
         context = policy.context_labels[code]
@@ -115,19 +115,13 @@ def decision_rows(policy: Policy) -> list[dict[str, Any]]:
                 "context": context,
                 "share": float(policy.context_probabilities[code]),
                 "action": decision.action,
-                "mean": json_number(decision.mean),
-                "low": json_number(decision.low),
-                "high": json_number(decision.high),
+                **{name: json_number(getattr(decision, name)) for name in ("mean", "low", "high")},
                 "runner_up": None if second < 0 else policy.action_labels[second],
                 "lead": json_number(float(lead[code])),
                 "naive": changed.get(str(context)),
-                "excluded": [policy.action_labels[a] for a in excluded[code]],
+                "excluded": policy.action_labels.values[is_excluded[code]].tolist(),
                 "sampling_error": _at(policy.sampling_errors, code, action),
-                "bias_bound": (
-                    None
-                    if policy.sampling_errors is None
-                    else _at(policy.bias_bounds, code, action)
-                ),
+                "bias_bound": _at(parts, code, action),
                 "withstands": _at(policy.flip_fraction, code),
                 "falls_to": _at(policy.flip_fraction_upper, code),
             }
@@ -189,10 +183,8 @@ def _shown_time(length: float) -> str:
     >>> [_shown_time(length) for length in (604800.0, 86400.0, 86399.0, 5400.0, 3599.0, 20.0)]
     ['7d', '1d', '24h', '1.5h', '3599', '20']
     """
-    for unit, seconds in (("d", 86400.0), ("h", 3600.0)):
-        if length >= seconds:
-            return f"{length / seconds:.3g}{unit}"
-    return f"{length:g}"
+    unit = next((unit for unit in "dh" if length >= SECONDS[unit]), None)
+    return f"{length:g}" if unit is None else f"{length / SECONDS[unit]:.3g}{unit}"
 
 
 def notes_on_summary(summary: LogSummary) -> tuple[str, ...]:
@@ -259,11 +251,9 @@ def notes_on_policy(policy: Policy, source: Mapping[str, Any]) -> tuple[str, ...
         found.append((is_close, "whose lead over the runner-up is within sampling error"))
     for is_met, what in found:
         if is_met.any():
-            names = [str(policy.context_labels[int(s)]) for s in np.flatnonzero(is_met)]
-            notes.append(
-                f"decisions {what}: {len(names):,} of {n_contexts:,}, for instance in "
-                f"{_examples(names)}."
-            )
+            names = list(map(str, policy.context_labels.values[is_met]))
+            share = f"{len(names):,} of {n_contexts:,}"
+            notes.append(f"decisions {what}: {share}, for instance in {_examples(names)}.")
     if evidence.get("bounded", 0.0) > WORTH_SAYING:
         notes.append(
             f"{evidence['bounded']:.1%} of the plays do not count: repeated plays of an account in "

@@ -16,7 +16,12 @@ from unswayed.estimators.spectral_filter import LARGEST_BUDGET
 from unswayed.estimators.trimming import sort_within_groups, trim_count
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.paper import FAILURE_PROBABILITY, measure_units, measured_from
+from unswayed.learners.paper import (
+    FAILURE_PROBABILITY,
+    entries_of,
+    measure_units,
+    measured_from,
+)
 from unswayed.tallies import Tallies, UserTallies, entry_users
 
 
@@ -102,8 +107,8 @@ def flip_bounds(
 
     # One number for each user of the frequent contexts: as many as their trimmed means needed.
     units = measure_units(tallies, alpha=alpha)
-    entries = measured_from(tallies, units).blocks.map_blocks(_frequent_values, row_of_context)
-    values, groups = (np.concatenate(column) for column in zip(*entries, strict=True))
+    measured = measured_from(tallies, units)
+    values, groups = entries_of(measured, _frequent_values, row_of_context)
     stored = np.bincount(groups, minlength=shape[0] * shape[1]).reshape(shape)
 
     # The same trimming as in the recovery procedure.

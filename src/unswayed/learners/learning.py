@@ -10,12 +10,11 @@ import numpy as np
 
 from unswayed.errors import InputError
 from unswayed.learners.bounded import Reviewed, learn_bounded
-from unswayed.learners.design import Design
+from unswayed.learners.design import Design, RewardBound, bound_shown, check_rewards
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.explaining import changed_decisions, named_lies, plain_actions
 from unswayed.learners.flips import FlipBounds, flip_bounds
 from unswayed.learners.methods import known_method, method_named
-from unswayed.learners.reward_range import RewardBound, bound_shown, check_rewards
 from unswayed.learners.unknown_fraction import Auto, UnknownFraction, estimate_fraction
 from unswayed.policy import Origin, Policy
 from unswayed.tallies import Tallies, UserTallies

@@ -13,14 +13,14 @@ from unswayed.events import Columns
 from unswayed.events.columns import check_bad_rows
 from unswayed.events.known import KnownAccounts, read_known
 from unswayed.events.thinning import check_cap, parsed_half_life
-from unswayed.learners.design import DesignName
-from unswayed.learners.methods import known_method
-from unswayed.learners.reward_range import (
+from unswayed.learners.design import (
+    DesignName,
     RewardBound,
     RewardRange,
     parsed_reward_range,
     reward_bound,
 )
+from unswayed.learners.methods import known_method
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
 from unswayed.names import known_keywords
 from unswayed.policy.partition import Partition

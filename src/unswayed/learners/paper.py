@@ -104,8 +104,7 @@ def estimate_context_probabilities(
         # so they are not given a name that would keep them until the next ones are made.
         filtered = robust_mean(tallies.rows(visit_rows, scales), alpha, multivariate, weights)
         # Of a handful of users nobody may be left; then the second pass begins with all of them.
-        kept = np.maximum(filtered.weights, 0.0)
-        weights = kept if np.isfinite(kept).all() and kept.any() else None
+        weights = filtered.weights if filtered.weights.any() else None
         # Line 8: ν̂ = diag(σ)·b̂. Rows of visits are shares, so ν̂ is a probability vector.
         shares = scales * filtered.estimate
     return ContextEstimate(
@@ -221,8 +220,7 @@ def recover_frequent(
     shape = (tallies.n_contexts, tallies.n_actions)
     if not is_frequent.any():
         return np.full(shape, np.nan)
-    entries = tallies.blocks.map_blocks(_frequent_entries, scales, is_frequent, per_visit)
-    values, groups = (np.concatenate(column) for column in zip(*entries, strict=True))
+    values, groups = entries_of(tallies, _frequent_entries, scales, is_frequent, per_visit)
     sizes = np.where(is_frequent[:, None], design.group_sizes, 0)
     stored = np.bincount(groups, minlength=tallies.n_cells)
     n_zeros = np.maximum(0 * stored if per_visit else sizes.ravel() - stored, 0)
@@ -241,6 +239,14 @@ def recover_frequent(
             points = np.append(values[groups == cell], np.zeros(n_zeros[cell]))
             estimates[cell] = univariate(points, alpha)
     return estimates.reshape(shape)
+
+
+def entries_of(
+    tallies: UserTallies, function: Callable[..., tuple[FloatArray, IntArray]], *broadcast: Any
+) -> tuple[FloatArray, IntArray]:
+    """Return the values and groups that a function takes from each block, those of all together."""
+    values, groups = zip(*tallies.blocks.map_blocks(function, *broadcast), strict=True)
+    return np.concatenate(values), np.concatenate(groups)
 
 
 def _frequent_entries(
@@ -312,7 +318,6 @@ class RewardUnits:
     """
 
     origin: float  # the smaller value of binary rewards; of others the median user's mean reward
-    is_binary: bool  # whether rewards have two values
     n_certain: int
 
 
@@ -335,21 +340,19 @@ def measure_units(tallies: UserTallies, *, alpha: float) -> RewardUnits:
     votes = tallies.blocks.add_blocks(_votes, 0.0, 1.0, 0.0)
     n_certain = min(_spare(votes, n_allowed), int(votes[2]) - 1)
     if n_certain >= 0:
-        return RewardUnits(0.0, True, n_certain)
+        return RewardUnits(0.0, n_certain)
     found = _two_values(np.concatenate(tallies.blocks.map_blocks(_sampled_entries)))
     if found is not None:
         votes = tallies.blocks.add_blocks(_votes, *found, TOLERANCE)
         if _spare(votes, n_allowed) >= 0:
-            return RewardUnits(found[0], True, 0)
+            return RewardUnits(found[0], 0)
     means = np.concatenate(tallies.blocks.map_blocks(user_means))
-    return RewardUnits(float(np.median(means)), False, 0)
+    return RewardUnits(float(np.median(means)), 0)
 
 
 def measured_from(tallies: UserTallies, units: RewardUnits) -> UserTallies:
     """Return the tallies with rewards measured from the origin; squares are left as they are."""
-    if units.origin == 0.0:
-        return tallies
-    return tallies.transformed(_moved, units.origin)
+    return tallies if units.origin == 0.0 else tallies.transformed(_moved, units.origin)
 
 
 def _moved(tallies: Tallies, origin: float) -> Tallies:
@@ -359,8 +362,7 @@ def _moved(tallies: Tallies, origin: float) -> Tallies:
 def user_means(tallies: Tallies) -> FloatArray:
     """Return the mean reward of each active user."""
     totals, numbers = row_sums(tallies.indptr, tallies.sums), tallies.interactions
-    means: FloatArray = totals[numbers > 0] / numbers[numbers > 0]
-    return means
+    return np.asarray(totals[numbers > 0] / numbers[numbers > 0])
 
 
 def _sampled_entries(tallies: Tallies) -> FloatArray:
@@ -385,7 +387,8 @@ def _two_values(entries: FloatArray) -> tuple[float, float] | None:
     counts, sums, squares = entries[entries[:, 0] > 0].T
     if len(counts) < 2:
         return None
-    pivot = _with_few_bits(float(np.median(sums / counts)))
+    mantissa, exponent = math.frexp(float(np.median(sums / counts)))
+    pivot = math.ldexp(float(np.rint(math.ldexp(mantissa, PIVOT_BITS))), exponent - PIVOT_BITS)
     squares = squares - 2.0 * pivot * sums + pivot * pivot * counts
     means, squares = (sums - pivot * counts) / counts, squares / counts
     order = np.argsort(means, kind="stable")
@@ -411,11 +414,6 @@ def _two_values(entries: FloatArray) -> tuple[float, float] | None:
     return round(pivot + low, 9 - math.ceil(math.log10(span))) + 0.0, float(f"{span:.9g}")
 
 
-def _with_few_bits(value: float) -> float:
-    mantissa, exponent = math.frexp(value)
-    return math.ldexp(float(np.rint(math.ldexp(mantissa, PIVOT_BITS))), exponent - PIVOT_BITS)
-
-
 def _spare(votes: IntArray, n_allowed: int) -> int:
     """Return how many accounts can be replaced before two values are rejected; negative if now."""
     n_shown, n_broken = int(votes[0]), int(votes[1])
@@ -427,39 +425,23 @@ def _votes(tallies: Tallies, low: float, span: float, tolerance: float) -> IntAr
 
     Users who show another value count there only.
     """
-    return _count_votes(
-        tallies.indptr, tallies.counts, tallies.sums, tallies.squares, low, low + span, tolerance
-    )
-
-
-@compiled
-def _count_votes(
-    indptr: IntArray,
-    counts: FloatArray,
-    sums: FloatArray,
-    squares: FloatArray,
-    low: float,
-    high: float,
-    tolerance: float,
-) -> IntArray:
-    votes = np.zeros(3, np.int64)
+    high, n, sums = low + span, tallies.counts, tallies.sums
     span = high - low
     largest = max(abs(low), abs(high)) / span
     allowed = tolerance + (4.0 * 2.3e-16 * largest * largest if tolerance > 0.0 else 0.0)
-    for user in range(indptr.size - 1):
-        has_high, is_other, has_low = False, False, False
-        for entry in range(indptr[user], indptr[user + 1]):
-            n = counts[entry]
-            if n <= 0:
-                continue
-            rest = squares[entry] - (low + high) * sums[entry] + low * high * n
-            is_other |= abs(rest) > allowed * n * span * span
-            has_high |= sums[entry] - low * n > 0.5 * span * min(n, 1.0)
-            has_low |= high * n - sums[entry] > 0.5 * span * min(n, 1.0)
-        votes[1] += is_other
-        votes[0] += has_high and not is_other
-        votes[2] += has_low and not is_other
-    return votes
+    rest = tallies.squares - (low + high) * sums + low * high * n
+    beyond = 0.5 * span * np.minimum(n, 1.0)
+    shown = (
+        sums - low * n > beyond,
+        np.abs(rest) > allowed * n * span * span,
+        high * n - sums > beyond,
+    )
+    users = entry_users(tallies.indptr)
+    has_high, is_other, has_low = marks = np.zeros((3, tallies.n_users), np.bool_)
+    for mark, is_shown in zip(marks, shown, strict=True):
+        mark[users[is_shown & (n > 0)]] = True
+    votes = [has_high & ~is_other, is_other, has_low & ~is_other]
+    return np.asarray(np.count_nonzero(votes, axis=1))
 
 
 def frequent_contexts(
@@ -707,8 +689,7 @@ def guard_intervals(
         marks = np.cumsum(np.where(is_open, visitors, 0)) // ENTRIES_AT_ONCE
         bounds = [0, *(np.flatnonzero(np.diff(marks)) + 1).tolist(), len(visitors)]
         for first, last in itertools.pairwise(bounds):
-            entries = tallies.blocks.map_blocks(_entries, first, is_open[first:last])
-            values, groups = (np.concatenate(column) for column in zip(*entries, strict=True))
+            values, groups = entries_of(tallies, _entries, first, is_open[first:last])
             low[first:last], high[first:last] = bounded_mean_intervals(
                 values,
                 groups,
@@ -793,5 +774,4 @@ def allowed_actions(guard: CellIntervals) -> BoolArray:
     if guard.is_assumed:
         return np.ones(guard.low.shape, dtype=np.bool_)
     floor = np.where(np.isnan(guard.low), -np.inf, guard.low).max(axis=1, keepdims=True)
-    allowed: BoolArray = ~(guard.high < floor)  # NaN compares False
-    return allowed
+    return np.asarray(~(guard.high < floor))  # NaN compares False

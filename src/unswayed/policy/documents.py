@@ -18,11 +18,10 @@ def json_number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def write_object(path: str | os.PathLike[str], value: Mapping[str, Any], *, n_levels: int) -> None:
+def write_object(path: str | os.PathLike[str], value: Mapping[str, Any]) -> None:
     """Write an object as JSON; a half-written file never takes the place of a whole one."""
-    text = _written(value, n_levels=n_levels) + "\n"
     with whole_file(path) as draft:
-        draft.write_text(text, encoding="utf-8")
+        draft.write_text(_written(value, n_levels=2) + "\n", encoding="utf-8")
 
 
 def read_object(path: str | os.PathLike[str], kind: str, *, format_name: str) -> dict[str, Any]:

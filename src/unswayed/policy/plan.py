@@ -116,8 +116,7 @@ class EpochPlan:
         Users who do not explore play the baseline, or the first action if there is none.
         Contexts that turn up later are explored play by play.
         """
-        listed = Labels.of(contexts)
-        names = Labels.of(actions)
+        listed, names = Labels.of(contexts), Labels.of(actions)
         if not len(names):
             raise InputError("a plan needs at least one action.")
         default = names[0] if baseline is None else baseline
@@ -199,25 +198,18 @@ class EpochPlan:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the plan as JSON; a half-written file never takes the place of a whole one."""
-        write_object(path, self.to_json(), n_levels=2)
+        write_object(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, campaign: str | None = None) -> EpochPlan:
         """Read a plan that ``save`` wrote."""
         return cls.from_json(read_object(path, "plan", format_name=FORMAT), campaign=campaign)
 
-    @cached_property
-    def _known_actions(self) -> frozenset[Label]:
-        return frozenset(self.actions)
-
     def _check_rule(self, rule: Rule, where: str) -> None:
         _check_share(rule.explorer_share, f"explorer_share of {where}")
-        named = (*rule.surviving, rule.action)
-        if rule.baseline is not None:
-            named += (rule.baseline,)
-        for action in named:
-            # Python holds True == 1 == 1.0: a look into the set alone would let them pass.
-            if action not in self._known_actions or self.actions.code(action) == UNKNOWN:
+        baselines = () if rule.baseline is None else (rule.baseline,)
+        for action in (*rule.surviving, rule.action, *baselines):
+            if action not in self.actions:
                 raise InputError(f"{where}: {action!r} is not an action of the plan.")
         if len(set(rule.surviving)) != len(rule.surviving) or rule.action not in rule.surviving:
             raise InputError(
@@ -251,16 +243,14 @@ def _contexts(texts: Iterable[str], type_name: str) -> Labels:
 
 
 def _rule_json(rule: Rule) -> dict[str, Any]:
-    value: dict[str, Any] = {
+    return {
         "action": rule.action,
         "surviving": list(rule.surviving),
         "explorer_share": rule.explorer_share,
         "explorers": _EXPLORERS[rule.is_spread],
         "design": _DESIGNS[rule.is_sticky],
+        **({} if rule.baseline is None else {"baseline": rule.baseline}),
     }
-    if rule.baseline is not None:
-        value["baseline"] = rule.baseline
-    return value
 
 
 def _rule(value: Mapping[str, Any]) -> Rule:
@@ -366,8 +356,7 @@ class Decider:
             raise InputError(f"play is {plays.min()}: plays are counted 0, 1, 2, ….")
         drawings, width, _ = self._table
         slots = _slots(self._draws, users.view(np.int64), plays, contexts, drawings)
-        places: IntArray = contexts * width + slots
-        return places
+        return np.asarray(contexts * width + slots)
 
     @property
     def ruled(self) -> list[Ruling]:
@@ -403,23 +392,15 @@ class Decider:
             explored = share * (action in rule.surviving) / n
             served = explored + (1.0 - share) * (action == rule.action)
             propensity = (1.0 - held) * served + held * (action == rule.baseline)
-            return Ruling(
-                mode, action, propensity, 1.0 / n if mode is Mode.EXPLORE else 1.0, is_known
-            )
+            in_mode = 1.0 / n if mode is Mode.EXPLORE else 1.0
+            return Ruling(mode, action, propensity, in_mode, is_known)
 
         rulings = [ruling(Mode.EXPLORE, action) for action in rule.surviving]
         rulings.append(ruling(Mode.EXPLOIT, rule.action))
         if rule.baseline is not None:
             rulings.append(ruling(Mode.CONTROL, rule.baseline))
-        drawing = (
-            self._assignment.digest("context", context),
-            float(held),
-            float(share),
-            n,
-            rule.is_sticky,
-            rule.is_spread,
-        )
-        return _Row(drawing, tuple(rulings))
+        digest, shares = self._assignment.digest("context", context), (float(held), float(share))
+        return _Row((digest, *shares, n, rule.is_sticky, rule.is_spread), tuple(rulings))
 
     def _digest(self, user: Label) -> int:
         """Return a user's digest, cached if possible."""

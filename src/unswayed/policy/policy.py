@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.errors import InputError, Note, check_adversarial_fraction, option
+from unswayed.errors import InputError, check_adversarial_fraction, option
 from unswayed.events import UNKNOWN, Label, Labels, check_list
 from unswayed.names import closest
 from unswayed.policy.documents import check_version, json_number, read_object, write_object
@@ -79,8 +78,7 @@ def capped_means(means: FloatArray, actions: IntArray) -> FloatArray:
     chosen = means[rows, actions][:, None]
     is_cut = (actions != best_known(means))[:, None] & (means >= chosen)
     is_cut[rows, actions] = False
-    capped: FloatArray = np.where(is_cut, np.nextafter(chosen, -np.inf), means)
-    return capped
+    return np.where(is_cut, np.nextafter(chosen, -np.inf), means)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +204,7 @@ class Policy:
             object.__setattr__(self, name, np.where(is_learned & np.isnan(ends), end, ends))
 
     def __repr__(self) -> str:
-        n_contexts, n_actions = self.mean_rewards.shape
+        n_contexts, n_actions = self.counts.shape
         return (
             f"<Policy of {counted(n_contexts, 'context')} and {counted(n_actions, 'action')}, "
             f"learned with method={self.method!r}, alpha={self.alpha:g}>"
@@ -256,20 +254,15 @@ class Policy:
         a policy learned from features a mapping of attributes, ``{"country": "DE", "age": None}``.
         """
         label = self.label_of(context)
-        code = UNKNOWN if label is None else self.context_labels.code(label)
+        code = self.context_labels.code(label)
         leaf = None if code == UNKNOWN or self.partition is None else str(label)
         if code == UNKNOWN or not self.is_learned[code]:
             default = self.action_labels[self.default_action]
-            return Decision(default, False, math.nan, math.nan, math.nan, leaf=leaf)
+            return Decision(default, False, math.nan, math.nan, math.nan, leaf)
         action = int(self.actions[code])
-        return Decision(
-            self.action_labels[action],
-            True,
-            float(self.mean_rewards[code, action]),
-            float(self.low[code, action]),
-            float(self.high[code, action]),
-            leaf,
-        )
+        tables = (self.mean_rewards, self.low, self.high)
+        mean, low, high = (float(table[code, action]) for table in tables)
+        return Decision(self.action_labels[action], True, mean, low, high, leaf)
 
     def label_of(self, context: Context) -> Label | None:
         """Return the label of a context in any of its forms; None if attributes have no leaf."""
@@ -308,10 +301,8 @@ class Policy:
     def codes_of(self, contexts: Iterable[Context]) -> IntArray:
         """Return the codes of contexts in any form that ``decide`` takes."""
         check_list(contexts, "contexts")
-        listed = contexts.tolist() if isinstance(contexts, np.ndarray) else list(contexts)
-        if any(isinstance(context, tuple | Mapping) for context in listed):
-            listed = [self.label_of(context) for context in listed]
-        return self.context_labels.codes(listed)
+        listed = contexts.tolist() if isinstance(contexts, np.ndarray) else contexts
+        return self.context_labels.codes([self.label_of(context) for context in listed])
 
     def decide_codes(self, codes: IntArray) -> tuple[list[Label], BoolArray]:
         """Return the actions for codes of contexts, and which were known."""
@@ -340,9 +331,9 @@ class Policy:
         n_contexts, n_actions = self.mean_rewards.shape
         contexts, actions = np.divmod(np.arange(n_contexts * n_actions), n_actions)
         is_bounded = np.isfinite(self.high - self.low) | np.isnan(self.mean_rewards)
-        is_excluded = self.is_excluded
-        if is_excluded is None:
-            is_excluded = np.zeros(self.mean_rewards.shape, np.bool_)
+        is_excluded = np.zeros(self.counts.shape, np.bool_) | (
+            False if self.is_excluded is None else self.is_excluded
+        )
         parts = {}
         if self.sampling_errors is not None:
             parts = {"sampling_error": self.sampling_errors, "bias_bound": self.bias_bounds}
@@ -411,16 +402,10 @@ class Policy:
     def _repr_html_(self) -> str:
         rows = [["context", "share of visits", "action", "mean", "at least", "at most"]]
         for code in self._most_visited:
-            context = self.context_labels[code]
-            decision = self.decide(context)
-            rows.append(
-                [
-                    str(context),
-                    percent(float(self.context_probabilities[code])),
-                    str(decision.action),
-                    *(_shown(value) for value in (decision.mean, decision.low, decision.high)),
-                ]
-            )
+            context, share = self.context_labels[code], float(self.context_probabilities[code])
+            found = self.decide(context)
+            ends = map(_shown, (found.mean, found.low, found.high))
+            rows.append([str(context), percent(share), str(found.action), *ends])
         lines = [
             "<tr>" + "".join(f"<{tag}>{escape(_text(cell))}</{tag}>" for cell in row) + "</tr>"
             for tag, row in zip(["th", *["td"] * len(rows)], rows, strict=False)
@@ -481,18 +466,24 @@ class Policy:
         """Return the policy that ``to_json`` wrote; refuse anything else."""
         check_version(value, "policy", format_name=FORMAT, version=VERSION)
         try:
-            _check_kinds(value)
-            _note_on_own_decisions(value)
-            contexts = Labels.parsed(value["mean_rewards"], str(value["context_type"]))
-            actions = Labels.of(value["actions"])
-            cells = [[value["mean_rewards"][str(s)][str(a)] for a in actions] for s in contexts]
-            flips, uppers = value.get("flip_fraction"), value.get("flip_fraction_upper")
+            table, names, source = (
+                _of_kind(value, name, kind)
+                for name, kind in (
+                    ("mean_rewards", Mapping),
+                    ("actions", list),
+                    ("source", Mapping),
+                )
+            )
+            contexts = Labels.parsed(table, str(value["context_type"]))
+            actions = Labels.of(names)
+            cells = [[table[str(s)][str(a)] for a in actions] for s in contexts]
+            has_parts = all("sampling_error" in cell for row in cells for cell in row)
             partition = value.get("partition")
             means, is_excluded = _column(cells, "mean"), _excluded(cells)
             return cls(
                 context_labels=contexts,
                 action_labels=actions,
-                sampling_errors=_optional_column(cells, "sampling_error"),
+                sampling_errors=_column(cells, "sampling_error") if has_parts else None,
                 is_excluded=is_excluded,
                 decisions=_decisions(value.get("policy"), contexts, actions, means, is_excluded),
                 mean_rewards=means,
@@ -504,11 +495,14 @@ class Policy:
                     _plain_number(value["adversarial_fraction"]), name="adversarial_fraction"
                 ),
                 method=_checked_text(value["method"]),
-                flip_fraction=None if flips is None else _in_order(contexts, flips),
-                flip_fraction_upper=None if uppers is None else _in_order(contexts, uppers),
                 partition=None if partition is None else Partition.from_json(partition),
                 created=_checked_text(value["created"]),
-                source=_checked_source(value["source"]),
+                source=_checked_source(source),
+                **{
+                    name: _in_order(contexts, value[name])
+                    for name in ("flip_fraction", "flip_fraction_upper")
+                    if value.get(name) is not None
+                },
             )
         except InputError:
             raise
@@ -517,7 +511,7 @@ class Policy:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy as JSON; a half-written file never takes the place of a whole one."""
-        write_object(path, self.to_json(), n_levels=2)
+        write_object(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
@@ -525,44 +519,12 @@ class Policy:
         return cls.from_json(read_object(path, "policy", format_name=FORMAT))
 
 
-def _note_on_own_decisions(value: Mapping[str, Any]) -> None:
-    """Say so if a policy of a former version has decisions of single users or groups."""
-    for key, whose in (("personal", "single users"), ("groups", "groups of users")):
-        if value.get(key) is not None:
-            warnings.warn(
-                f"the policy has decisions of {whose} ({key!r}), which this version does not use: "
-                "all users get the common decisions.",
-                Note,
-                stacklevel=4,
-            )
-
-
 def _cell(mean: float, low: float, high: float, n: int, *parts: float) -> dict[str, Any]:
     """Return a cell as JSON values; "no bound" in words where an end is infinite."""
-    cell: dict[str, Any] = {
-        "mean": json_number(mean),
-        "low": json_number(low),
-        "high": json_number(high),
-        "n": n,
-    }
+    ends = {"mean": mean, "low": low, "high": high}
+    cell: dict[str, Any] = {name: json_number(value) for name, value in ends.items()} | {"n": n}
     cell |= dict(zip(("sampling_error", "bias_bound"), map(json_number, parts), strict=False))
-    if math.isinf(low) or math.isinf(high):
-        cell["bound"] = NO_BOUND
-    return cell
-
-
-def _optional_column(cells: list[list[dict[str, Any]]], name: str) -> FloatArray | None:
-    if not all(name in cell for row in cells for cell in row):
-        return None
-    return _column(cells, name)
-
-
-def _excluded(cells: list[list[dict[str, Any]]]) -> BoolArray | None:
-    marks = [[cell.get("excluded", False) for cell in row] for row in cells]
-    if not all(isinstance(mark, bool) for row in marks for mark in row):
-        raise TypeError("'excluded'")
-    is_excluded = np.array(marks, dtype=np.bool_).reshape(len(cells), -1)
-    return is_excluded if is_excluded.any() else None
+    return cell | ({"bound": NO_BOUND} if math.isinf(low) or math.isinf(high) else {})
 
 
 def _decisions(
@@ -583,10 +545,18 @@ def _decisions(
     return None if (codes == best).all() else codes
 
 
-def _check_kinds(value: Mapping[str, Any]) -> None:
-    for name, kind in (("mean_rewards", Mapping), ("actions", list), ("source", Mapping)):
-        if not isinstance(value[name], kind):
-            raise TypeError(repr(name))
+def _of_kind(value: Mapping[str, Any], name: str, kind: type) -> Any:
+    if not isinstance(value[name], kind):
+        raise TypeError(repr(name))
+    return value[name]
+
+
+def _excluded(cells: list[list[dict[str, Any]]]) -> BoolArray | None:
+    marks = [[cell.get("excluded", False) for cell in row] for row in cells]
+    if not all(isinstance(mark, bool) for row in marks for mark in row):
+        raise TypeError("'excluded'")
+    is_excluded = np.array(marks, dtype=np.bool_).reshape(len(cells), -1)
+    return is_excluded if is_excluded.any() else None
 
 
 def _whole_numbers(values: FloatArray) -> IntArray:

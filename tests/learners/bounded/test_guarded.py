@@ -10,12 +10,11 @@ import pytest
 
 from unswayed.events import Labels
 from unswayed.learners.bounded import learn_bounded, method
-from unswayed.learners.design import Design, sticky_design
+from unswayed.learners.design import Design, RewardBound, sticky_design
 from unswayed.learners.epochs import doubts_of, surviving_actions
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.explaining import decision_rows
 from unswayed.learners.paper import allowed_actions, guard_intervals, learn_paper
-from unswayed.learners.reward_range import RewardBound
 from unswayed.tallies import Tallies, tally
 
 BEST, PRAISED = 0, 1

@@ -9,9 +9,8 @@ import pytest
 
 from tests.learners.tiny_logs import cut_after, tallied
 from unswayed.estimators import bounded_mean_intervals, trim_count
-from unswayed.learners.design import sticky_design, uniform_design
+from unswayed.learners.design import RewardBound, sticky_design, uniform_design
 from unswayed.learners.paper import CellIntervals, allowed_actions, guard_intervals
-from unswayed.learners.reward_range import RewardBound
 from unswayed.tallies import Tallies
 
 N_USERS, N_CONTEXTS, N_ACTIONS = 240, 3, 3

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from unswayed.learners.design import sticky_design
+from unswayed.learners.design import RewardBound, sticky_design
 from unswayed.learners.paper import CellIntervals, allowed_actions, guard_intervals
-from unswayed.learners.reward_range import RewardBound
 from unswayed.tallies import tally
 
 ENDS = hnp.arrays(np.float64, (4, 5, 2), elements=st.floats(-10, 10))

@@ -9,9 +9,8 @@ import pytest
 
 from tests.learners.tiny_logs import tallied
 from unswayed.estimators import trimmed_mean
-from unswayed.learners.design import Design, sticky_design, uniform_design
+from unswayed.learners.design import Design, RewardBound, sticky_design, uniform_design
 from unswayed.learners.paper import estimate_context_probabilities, guard_intervals, learn_paper
-from unswayed.learners.reward_range import RewardBound
 from unswayed.tallies import Tallies
 
 N_USERS, N_CONTEXTS, N_ACTIONS = 120, 4, 2

@@ -7,10 +7,9 @@ from tests.learners.paper.literal_twin import Event, algorithm_1, algorithm_2
 from tests.learners.tiny_logs import shape
 from unswayed.errors import InputError
 from unswayed.estimators import spectral_filter
-from unswayed.learners.design import design_of_log, sticky_design, uniform_design
+from unswayed.learners.design import RewardBound, design_of_log, sticky_design, uniform_design
 from unswayed.learners.exploration import Exploration
 from unswayed.learners.paper import estimate_context_probabilities, learn_paper
-from unswayed.learners.reward_range import RewardBound
 from unswayed.policy import Assignment
 from unswayed.tallies import Tallies, tally
 

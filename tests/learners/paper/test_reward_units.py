@@ -52,10 +52,10 @@ def two_values(
 def test_replacing_few_enough_accounts_does_not_change_the_two_values(
     counts: tuple[int, int, int], alpha: float, n_certain: int
 ) -> None:
-    assert measure_units(two_values(*counts), alpha=alpha) == RewardUnits(0.0, True, n_certain)
+    assert measure_units(two_values(*counts), alpha=alpha) == RewardUnits(0.0, n_certain)
     # Other values are guessed from a sample, and nothing is certain.
     others = two_values(*counts, low=3.0, high=5.0)
-    assert measure_units(others, alpha=alpha) == RewardUnits(3.0, True, 0)
+    assert measure_units(others, alpha=alpha) == RewardUnits(3.0, 0)
 
 
 @pytest.mark.parametrize("loud", [-5.0, 5.0, 1e6])
@@ -72,7 +72,7 @@ def test_as_many_loud_accounts_as_are_certain_do_not_move_the_origin_of_rare_cli
             tally(users, contexts, actions, rewards, n_users=600, n_contexts=3, n_actions=3),
             alpha=0.2,
         )
-        assert (units.origin, units.is_binary) == (0.0, True)
+        assert units.origin == 0.0
         assert 5 <= units.n_certain <= 0.2 * 600
         rewards[users < units.n_certain] = loud
         attacked = tally(users, contexts, actions, rewards, n_users=600, n_contexts=3, n_actions=3)
@@ -97,4 +97,4 @@ def test_too_many_who_break_the_rule_show_that_rewards_are_not_binary(
         for column in (tallies.sums, tallies.counts)
     )
     assert units.origin == pytest.approx(np.median(totals / numbers))
-    assert (units.is_binary, units.n_certain) == (False, 0)
+    assert units.n_certain == 0
