@@ -91,8 +91,8 @@ def trim_count(
 
     Notes
     -----
-    Guarantee: for members drawn independently, exact; for members drawn without replacement on the safe
-    side, as the hypergeometric law is less spread.
+    Guarantee: for members drawn independently, exact; without replacement, on the safe side, as the
+    hypergeometric law is less spread.
     Deviation from the paper: it trims a fixed multiple of the expected count.
 
     Examples
