@@ -39,13 +39,22 @@ def test_adding_a_day_twice_is_refused(log: Path, tmp_path: Path) -> None:
         unswayed(*arguments)
 
 
-def test_a_folder_of_another_version_is_refused(log: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "t"
-    unswayed("learn", log, "--tallies", folder, "--out", tmp_path / "p.json")
-    index = json.loads((folder / "tallies.json").read_text())
-    (folder / "tallies.json").write_text(json.dumps(index | {"version": 2}))
-    with pytest.raises(InputError, match=r"of version 2.*learn from the logs of all days"):
-        unswayed("learn", "--tallies", folder, "--out", tmp_path / "p.json")
+def test_a_folder_of_the_former_version_is_read_unless_it_keeps_events(
+    log: Path, tmp_path: Path
+) -> None:
+    """Version 2 listed its pieces by name, and said whether they hold events instead of sums."""
+    folder, policy = tmp_path / "t", tmp_path / "p.json"
+    unswayed("learn", log, "--tallies", folder, "--out", policy)
+    learned, index = Policy.load(policy), json.loads((folder / "tallies.json").read_text())
+    former = index | {"version": 2, "keeps_events": False, "pieces": [index.pop("piece")]}
+    (folder / "tallies.json").write_text(json.dumps(former | {"bins": {}}))
+    unswayed("learn", "--tallies", folder, "--out", policy)
+    np.testing.assert_array_equal(Policy.load(policy).mean_rewards, learned.mean_rewards)
+    with pytest.raises(InputError, match="count twice"):
+        unswayed("learn", log, "--tallies", folder, "--out", policy)
+    (folder / "tallies.json").write_text(json.dumps(former | {"keeps_events": True}))
+    with pytest.raises(InputError, match=r"with single events.*learn from the logs of all days"):
+        unswayed("learn", "--tallies", folder, "--out", policy)
 
 
 def test_a_cap_is_reported(log: Path, tmp_path: Path, capsys: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.policy.test_policy import make_policy
-from unswayed.errors import InputError
+from unswayed.errors import InputError, Note
 from unswayed.events import Labels
 from unswayed.policy import Policy
 from unswayed.policy.plan import EpochPlan, Rule
@@ -21,6 +21,13 @@ MEANS = np.array([[0.25, 0.5], [0.75, 0.5]])
 def a_policy(**options: Any) -> Policy:
     made = make_policy(["home", "search"], ["tea", "milk"], MEANS)
     return replace(made, **({"low": MEANS - 0.125, "high": MEANS + 0.25} | options))
+
+
+@pytest.mark.parametrize(("key", "whose"), [("personal", "single users"), ("groups", "groups")])
+def test_decisions_that_are_not_used_any_more_are_reported(key: str, whose: str) -> None:
+    with pytest.warns(Note, match=f"decisions of {whose}.*get the common decisions"):
+        read = Policy.from_json(a_policy().to_json() | {key: {"decisions": {}}})
+    assert read.decide("home") == a_policy().decide("home")
 
 
 def test_a_plan_file_has_the_fields_of_the_documented_format(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.errors import InputError, check_adversarial_fraction, option
+from unswayed.errors import InputError, Note, check_adversarial_fraction, option
 from unswayed.events import UNKNOWN, Label, Labels, check_list
 from unswayed.names import closest
 from unswayed.policy.documents import check_version, json_number, read_object, write_object
@@ -465,6 +466,14 @@ class Policy:
     def from_json(cls, value: Mapping[str, Any]) -> Policy:
         """Return the policy that ``to_json`` wrote; refuse anything else."""
         check_version(value, "policy", format_name=FORMAT, version=VERSION)
+        for key, whose in (("personal", "single users"), ("groups", "groups of users")):
+            if value.get(key) is not None:
+                warnings.warn(
+                    f"the policy has decisions of {whose} ({key!r}), which this version does not "
+                    "use: all users get the common decisions.",
+                    Note,
+                    stacklevel=3,
+                )
         try:
             table, names, source = (
                 _of_kind(value, name, kind)

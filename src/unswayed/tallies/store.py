@@ -23,6 +23,8 @@ from unswayed.tallies.tallies import Tallies
 
 FORMAT = "unswayed-tallies"
 VERSION = 3
+SUMS_ONLY = 2
+"""The version before, which is read unless a folder keeps events."""
 
 _INDEX = "tallies.json"
 
@@ -82,7 +84,10 @@ def load_tallies(folder: str | os.PathLike[str]) -> Stored | None:
     try:
         labels = (Labels.of(index["contexts"]), Labels.of(index["actions"]))
         logs = tuple({**log, "digest": str(log["digest"])} for log in index["logs"])
-        return Stored(load_piece(folder, index["piece"], *labels), logs, index.get("partition"))
+        names = index["pieces"] if "pieces" in index else [index["piece"]]  # one since version 3
+        pieces = [load_piece(folder, piece, *labels) for piece in names]
+        tallies = pieces[0] if len(pieces) == 1 else merged_logs(pieces)
+        return Stored(tallies, logs, index.get("partition"))
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
@@ -99,10 +104,12 @@ def load_index(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
         found = (index["format"], index["version"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise _damaged(Path(folder), error) from error
-    if found != (FORMAT, VERSION):
+    is_former = found == (FORMAT, SUMS_ONLY) and index.get("keeps_events") is False
+    if found != (FORMAT, VERSION) and not is_former:
+        events = " with single events" if index.get("keeps_events") else ""
         raise InputError(
-            f"{os.fspath(folder)} holds {found[0]} of version {found[1]}, and this program reads "
-            f"{FORMAT} of version {VERSION}; make the tallies again: learn from the logs of "
+            f"{os.fspath(folder)} holds {found[0]} of version {found[1]}{events}, and this program "
+            f"reads {FORMAT} of version {VERSION}; make the tallies again: learn from the logs of "
             f"all days, one after the other, with {option('--tallies')} and a new folder."
         )
     return index
