@@ -19,12 +19,13 @@ from unswayed.reports.tables import print_json, print_line, print_table, rate
 def compare(
     first: Annotated[Path, typer.Argument(help="A policy.")],
     second: Annotated[Path, typer.Argument(help="Another policy.")],
-    limit: Annotated[
-        int, typer.Option(help="Number of changes to print, most visited contexts first.")
-    ] = 20,
+    limit: int = 20,
     json: Json = False,
 ) -> None:
-    """Show where two policies decide differently."""
+    """Show where two policies decide differently.
+
+    limit: Number of changes to print, most visited contexts first.
+    """
     if limit < 0:
         raise InputError(f"--limit is {limit}: it must be 0 or larger.")
     result = compare_policies(Policy.load(first), Policy.load(second))

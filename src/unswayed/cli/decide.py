@@ -16,23 +16,21 @@ from unswayed.reports.tables import print_json, print_line
 
 def decide(
     campaign: Annotated[str, typer.Argument(help="Name of the campaign.")],
-    user: Annotated[str, typer.Option(help="User to decide for.")],
-    context: Annotated[str | None, typer.Option(help="Context the user is in.")] = None,
-    attributes: Annotated[
-        str | None,
-        typer.Option(
-            help="Attributes as JSON, in a campaign with features.", metavar="'{\"age\": 31}'"
-        ),
-    ] = None,
+    user: str,
+    context: str | None = None,
+    attributes: str | None = None,
     address: Address = "http://127.0.0.1:8321",
     key_variable: KeyVariable = "UNSWAYED_KEY",
-    idempotency_key: Annotated[
-        str | None,
-        typer.Option(help="Repeating a request with the same key returns the same decision."),
-    ] = None,
+    idempotency_key: str | None = None,
     json: Json = False,
 ) -> None:
-    """Request a decision from a running service, with the token for its reward."""
+    """Request a decision from a running service, with the token for its reward.
+
+    user: User to decide for.
+    context: Context the user is in.
+    attributes ('{"age":31}'): Attributes as JSON, in a campaign with features.
+    idempotency_key: Repeating a request with the same key returns the same decision.
+    """
     where = _where(context, attributes)
     with asking(address, campaign, os.environ.get(key_variable)) as client:
         decision = client.decide(user, where, idempotency_key=idempotency_key)

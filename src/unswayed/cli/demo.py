@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from unswayed.cli.options import Json, Seed
@@ -36,10 +37,7 @@ def demo(out: Path = Path("demo"), world: str = "cafe", seed: Seed = 0, json: Js
     check_writable_folder(out)
     if write is not None:
         files = [str(file) for file in write(out, seed)]
-        if json:
-            print_json({"files": files})
-        else:
-            print_line(f"Written: {', '.join(files)}.")
+        print_json({"files": files}) if json else print_line(f"Written: {', '.join(files)}.")
         return
     import_module("matplotlib")  # an extra; if it is missing, now rather than after the work
     with progress_bar() as bar:
@@ -48,25 +46,17 @@ def demo(out: Path = Path("demo"), world: str = "cafe", seed: Seed = 0, json: Js
     pictures = draw(outcome, out)
     log = out / "log.csv"
     _write_log(outcome, log)
-    results = [
-        {"context": context, "best": ITEMS[best], "naive": ITEMS[naive], "unswayed": ITEMS[robust]}
-        for context, best, naive, robust in zip(
-            CONTEXTS, outcome.best, outcome.naive, outcome.robust, strict=True
-        )
-    ]
+    columns = ("context", "best", "naive", "unswayed")
+    choices = (np.array(ITEMS)[codes] for codes in (outcome.best, outcome.naive, outcome.robust))
+    rows = [tuple(map(str, row)) for row in zip(CONTEXTS, *choices, strict=True)]
+    shares = {"naive": outcome.naive_share, "unswayed": outcome.robust_share}
     if json:
+        settings = (N_USERS, INTERACTIONS_PER_USER, ADVERSARIAL_FRACTION)
         print_json(
             {
-                "settings": {
-                    "users": N_USERS,
-                    "interactions": INTERACTIONS_PER_USER,
-                    "alpha": ADVERSARIAL_FRACTION,
-                },
-                "results": results,
-                "share_of_honest_purchases": {
-                    "naive": outcome.naive_share,
-                    "unswayed": outcome.robust_share,
-                },
+                "settings": dict(zip(("users", "interactions", "alpha"), settings, strict=True)),
+                "results": [dict(zip(columns, row, strict=True)) for row in rows],
+                "share_of_honest_purchases": shares,
                 "files": [str(file) for file in (*pictures, log)],
             }
         )
@@ -80,30 +70,23 @@ def demo(out: Path = Path("demo"), world: str = "cafe", seed: Seed = 0, json: Js
         "What is recommended",
         ["when", "honest customers like best", "a naive bandit says", "unswayed says"],
         [
-            [
-                row["context"],
-                row["best"],
-                *(
-                    f"{'✓' if row[who] == row['best'] else '✗'} {row[who]}"
-                    for who in ("naive", "unswayed")
-                ),
-            ]
-            for row in results
+            [when, best, *(f"{'✓' if item == best else '✗'} {item}" for item in said)]
+            for when, best, *said in rows
         ],
     )
     print_line(
         f"\nOf the purchases that honest customers could make, the naive bandit gets "
-        f"{outcome.naive_share:.0%} and unswayed {outcome.robust_share:.0%}."
+        f"{shares['naive']:.0%} and unswayed {shares['unswayed']:.0%}."
         f"\n\nPicture: {pictures[-1]}   Log: {log}"
     )
 
 
 def _write_log(outcome: Outcome, path: Path) -> None:
     log = outcome.log
-    columns = {
+    table = {
         "user": log.user_labels.values[log.users],
         "context": log.context_labels.values[log.contexts],
         "action": log.action_labels.values[log.actions],
         "reward": log.rewards,
     }
-    write_table(pa.table(columns), path)
+    write_table(pa.table(table), path)

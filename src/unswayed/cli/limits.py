@@ -31,13 +31,8 @@ def limits(
         return
     for sentence in result.words:
         print_line(sentence)
-    columns = [
-        "plays per user",
-        "smallest coalition",
-        "against a clean world",
-        "trace left",
-        "hidden",
-    ]
+    columns = ["plays per user", "smallest coalition", "against a clean world", "trace left"]
+    columns += ["hidden", *["success at most"] * (users is not None)]
     rows = [
         [
             row.interactions,
@@ -45,12 +40,10 @@ def limits(
             f"{100 * row.smallest_one_sided:.2f}%",
             row.distance,
             "yes" if row.is_hidden else "no",
-            *([] if row.success_bound is None else [row.success_bound]),
+            *[row.success_bound] * (users is not None),
         ]
         for row in result.rows
     ]
-    if result.n_users is not None:
-        columns.append("success at most")
     print_table(
         f"A gap of {gap:g} and a coalition of {100 * alpha:g}%",
         columns,

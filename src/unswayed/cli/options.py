@@ -23,6 +23,12 @@ Seed = Annotated[int, typer.Option(help="Random seed; the same seed gives the sa
 Processes = Annotated[
     int | None, typer.Option(help="Number of processes [all cores]; does not change the results.")
 ]
+Store = Annotated[
+    str,
+    typer.Option(
+        help="sqlite:///FILE, or postgresql://USER@HOST/DATABASE.", envvar="UNSWAYED_STORE"
+    ),
+]
 Address = Annotated[str, typer.Option(help="Address of the service.")]
 KeyVariable = Annotated[
     str, typer.Option(help="Environment variable that holds your key, if one is needed.")

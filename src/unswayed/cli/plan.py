@@ -18,7 +18,6 @@ from unswayed.limits.planner import (
     DEFAULT_LEAD,
     SMALLEST_ARRIVAL_RATIO,
     LogPlan,
-    MethodPlan,
     Plan,
     Traffic,
     constants,
@@ -118,15 +117,15 @@ def plan(
         ).events
         from_log = plan_from_log(log_traffic(events), alpha, epsilon, delta, lead=lead)
         result = from_log.plan
+        words = log_words(from_log) + plan_words(result)
     else:
         if described.contexts is None or described.actions is None:
             raise InputError("nothing to plan for: give a log, or --contexts and --actions.")
         traffic = described.traffic
         check_count(described.contexts, N_CONTEXTS, at_most=MAX_CONTEXTS)
+        law = probabilities_in(described.context_probabilities or "uniform")
         result = plan_traffic(
-            named_probabilities(
-                probabilities_in(described.context_probabilities or "uniform"), described.contexts
-            ),
+            named_probabilities(law, described.contexts),
             described.actions,
             alpha,
             epsilon,
@@ -135,9 +134,7 @@ def plan(
             traffic=traffic,
             lead=lead,
         )
-    words = (*(() if from_log is None else log_words(from_log)), *plan_words(result))
-    if from_log is None:
-        words += (_test_words(result, described.context_probabilities),)
+        words = [*plan_words(result), _test_words(result, described.context_probabilities)]
     if json:
         found = {} if from_log is None else asdict(from_log)
         found.pop("plan", None)
@@ -145,10 +142,6 @@ def plan(
         return
     for sentence in words:
         print_line(sentence)
-    _print_plan(result)
-
-
-def _print_plan(result: Plan) -> None:
     first = result.methods[0]
     needed = (first.interactions_per_user, first.total_interactions, first.context_steps)
     print_table(
@@ -167,9 +160,9 @@ def _print_plan(result: Plan) -> None:
     )
 
 
-def plan_words(plan: Plan) -> tuple[str, ...]:
+def plan_words(plan: Plan) -> list[str]:
     """Return a plan in sentences."""
-    first = plan.methods[0]
+    first, complexity = plan.methods[0], f"K(B) is {plan.complexity:.3g}."
     words = [
         f"Let each of {plan.n_users:,} users play {first.interactions_per_user:,} times. Then the "
         f"policy that method {first.method} learns loses at most {plan.target_suboptimality:g} "
@@ -183,70 +176,56 @@ def plan_words(plan: Plan) -> tuple[str, ...]:
             "that: the coalition could exchange the best action and the runner-up in every context "
             "and leave no trace."
         )
-    words += [_users(plan), _estimators(plan)]
-    gain = (
-        f"A user who learns alone would need {1 / first.gain:,.3g} times as many plays for the "
-        "same loss."
-        if first.gain < 1
-        else "Learning together does not pay here: a user alone would need no more plays."
-    )
-    cost = (
-        f"Exploring takes {first.total_interactions:,} plays in all. Where the best action beats "
-        f"the average one by {plan.lead:g}, they cost {first.exploration_cost:,.0f} in reward."
-    )
-    return (*words, _context_phase(plan, first), gain, cost, _traffic(plan.traffic))
-
-
-def _users(plan: Plan) -> str:
     if not plan.users_given:
-        return (
+        words.append(
             f"{plan.users_needed:,} users are needed at least: from there on, having too few of "
             "them costs no more than the coalition does."
         )
-    if plan.n_users < plan.users_needed:
-        return (
+    elif plan.n_users < plan.users_needed:
+        words.append(
             f"{plan.n_users:,} users are fewer than the {plan.users_needed:,} that this takes: "
             "each must play more, and the number of plays is an extrapolation."
         )
-    return f"{plan.users_needed:,} of your {plan.n_users:,} users would be enough."
-
-
-def _estimators(plan: Plan) -> str:
-    if plan.n_frequent == plan.n_contexts:
-        return (
+    else:
+        words.append(f"{plan.users_needed:,} of your {plan.n_users:,} users would be enough.")
+    if first.context_error is None:
+        words += [
             f"All {plan.n_contexts:,} contexts are frequent: the paper's method serves each by "
-            f"trimmed means over groups of users. K(B) is {plan.complexity:.3g}."
-        )
-    return (
-        f"The paper's method serves the {plan.n_frequent:,} likeliest contexts "
-        f"({percent(plan.frequent_share)} of the visits) by trimmed means, and the other "
-        f"{plan.n_contexts - plan.n_frequent:,} together by the spectral filter. "
-        f"K(B) is {plan.complexity:.3g}."
-    )
-
-
-def _context_phase(plan: Plan, method: MethodPlan) -> str:
-    if method.context_error is None:
-        return "No plays are needed to separate frequent contexts from rare ones."
-    each = counted(round(method.context_steps / plan.n_users), "play")
-    return (
-        f"The first {method.context_steps:,} of all plays (T0, {each} per user) estimate how "
-        f"likely the contexts are; their errors add up to {method.context_error:.2g} at most."
-    )
-
-
-def _traffic(traffic: Traffic) -> str:
-    parts = [f"rewards with a deviation of {traffic.scale * CALIBRATED_DEVIATION:.3g}"]
-    if traffic.base is not None:
-        parts = [f"rewards of 0 and 1 around a rate of {traffic.base:.3g}"]
+            f"trimmed means over groups of users. {complexity}",
+            "No plays are needed to separate frequent contexts from rare ones.",
+        ]
+    else:
+        each = counted(round(first.context_steps / plan.n_users), "play")
+        words += [
+            f"The paper's method serves the {plan.n_frequent:,} likeliest contexts "
+            f"({percent(plan.frequent_share)} of the visits) by trimmed means, and the other "
+            f"{plan.n_contexts - plan.n_frequent:,} together by the spectral filter. {complexity}",
+            f"The first {first.context_steps:,} of all plays (T0, {each} per user) estimate how "
+            f"likely the contexts are; their errors add up to {first.context_error:.2g} at most.",
+        ]
+    traffic = plan.traffic
+    parts = [
+        f"rewards with a deviation of {traffic.scale * CALIBRATED_DEVIATION:.3g}"
+        if traffic.base is None
+        else f"rewards of 0 and 1 around a rate of {traffic.base:.3g}"
+    ]
     if traffic.is_heavy_tailed:
         parts.append("heavy-tailed activity, where plays per user are a mean")
     if traffic.exploration < 1.0:
         parts.append(f"a log in which {percent(traffic.exploration)} of the plays explore")
-    return f"This is for {', and '.join(parts)}."
+    return [
+        *words,
+        f"A user who learns alone would need {1 / first.gain:,.3g} times as many plays for the "
+        "same loss."
+        if first.gain < 1
+        else "Learning together does not pay here: a user alone would need no more plays.",
+        f"Exploring takes {first.total_interactions:,} plays in all. Where the best action beats "
+        f"the average one by {plan.lead:g}, they cost {first.exploration_cost:,.0f} in reward.",
+        f"This is for {', and '.join(parts)}.",
+    ]
 
 
-def log_words(found: LogPlan) -> tuple[str, ...]:
+def log_words(found: LogPlan) -> list[str]:
     """Return what a plan from a log says, what is missing first."""
     plan = found.plan
     had = f"The log has {found.interactions_per_user:.3g} plays per user of {plan.n_users:,} users"
@@ -258,16 +237,14 @@ def log_words(found: LogPlan) -> tuple[str, ...]:
             if found.users_instead is None
             else f"With {found.users_instead:,} users as active as these it would be enough too.",
         ]
-    withstands = (
+    return [
+        *words,
         f"As it is, it meets the target for a coalition of {_accounts(found.withstands, plan)}."
         if found.withstands
-        else "As it is, it does not meet the target for any coalition."
-    )
-    hidden = (
+        else "As it is, it does not meet the target for any coalition.",
         f"From {_accounts(found.hidden_by, plan)} on, a coalition could hide a difference of "
-        f"{2 * plan.target_suboptimality:g} from every method."
-    )
-    return (*words, withstands, hidden)
+        f"{2 * plan.target_suboptimality:g} from every method.",
+    ]
 
 
 def _accounts(share: float, plan: Plan) -> str:

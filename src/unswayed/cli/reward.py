@@ -13,19 +13,22 @@ from unswayed.reports.tables import print_json, print_line
 
 def reward(
     campaign: Annotated[str, typer.Argument(help="Name of the campaign.")],
-    token: Annotated[str, typer.Option(help="Token that `unswayed decide` printed.")],
-    reward: Annotated[float, typer.Option(help="Reward of the decision.")],
-    reward_id: Annotated[
-        str, typer.Option(help="Distinguishes several rewards of one decision.")
-    ] = "",
+    token: str,
+    reward: float,
+    reward_id: str = "",
     address: Address = "http://127.0.0.1:8321",
     key_variable: KeyVariable = "UNSWAYED_KEY",
     json: Json = False,
 ) -> None:
-    """Report the reward of a decision to a running service; durable once this returns."""
+    """Report the reward of a decision to a running service; durable once this returns.
+
+    token: Token that `unswayed decide` printed.
+    reward: Reward of the decision.
+    reward_id: Distinguishes several rewards of one decision.
+    """
     with asking(address, campaign, os.environ.get(key_variable)) as client:
         taken = client.reward(token, reward, reward_id=reward_id)
     if json:
         print_json(taken)
-        return
-    print_line(f"recorded: {taken['reward']:g} for decision {taken['id']}")
+    else:
+        print_line(f"recorded: {taken['reward']:g} for decision {taken['id']}")

@@ -3,61 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from unswayed.cli.options import Json
+from unswayed.cli.options import Json, Store
 from unswayed.errors import InputError
 from unswayed.reports.tables import print_json, print_line
 
 
 def serve(
-    config: Annotated[
-        Path | None,
-        typer.Option(help="TOML file with campaigns and limits [a campaign named demo]."),
-    ] = None,
-    policy: Annotated[
-        Path | None,
-        typer.Option(
-            help="Policy that `unswayed learn` wrote, instead of --config: a campaign with the "
-            "file's name begins with it."
-        ),
-    ] = None,
-    store: Annotated[
-        str,
-        typer.Option(
-            help="sqlite:///FILE, or postgresql://USER@HOST/DATABASE.", envvar="UNSWAYED_STORE"
-        ),
-    ] = "sqlite:///unswayed.db",
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8321,
-    workers: Annotated[int, typer.Option(help="Worker processes.")] = 1,
-    secret: Annotated[
-        Path | None,
-        typer.Option(
-            help="File of the secret, made if missing [UNSWAYED_SECRET, or next to SQLite's file]."
-        ),
-    ] = None,
-    known: Annotated[
-        Path | None,
-        typer.Option(
-            help="CSV of reviewed accounts (user, status honest or fake), as `unswayed learn "
-            "--known` takes it; used by every learning and audit."
-        ),
-    ] = None,
-    make_key: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CAMPAIGN:ROLE",
-            help="Create a key, print it and exit. Roles: decide, reward, admin; *: all campaigns.",
-        ),
-    ] = None,
+    config: Path | None = None,
+    policy: Path | None = None,
+    store: Store = "sqlite:///unswayed.db",
+    host: str = "127.0.0.1",
+    port: int = 8321,
+    workers: int = 1,
+    secret: Path | None = None,
+    known: Path | None = None,
+    make_key: str | None = None,
     json: Json = False,
 ) -> None:
     """Serve decisions over HTTP, record their rewards, and learn in the background.
 
     SIGHUP reads the configuration again and replaces the workers one by one.
+
+    config: TOML file with campaigns and limits [a campaign named demo].
+    policy: Policy that `unswayed learn` wrote, instead of --config: a campaign with the file's name
+        begins with it.
+    host: Address to listen on.
+    port: Port; 0 takes a free one.
+    workers: Worker processes.
+    secret: File of the secret, made if missing [UNSWAYED_SECRET, or next to SQLite's file].
+    known: CSV of reviewed accounts (user, status honest or fake), as `unswayed learn --known` takes
+        it; used by every learning and audit.
+    make_key (CAMPAIGN:ROLE): Create a key, print it and exit. Roles: decide, reward, admin; *: all
+        campaigns.
     """
     from unswayed.service import metrics, serving, settings
 
@@ -86,8 +64,8 @@ def serve(
     def on_ready(address: str) -> None:
         if json:
             print_json({"address": address, "campaigns": list(prepared.names)})
-            return
-        print_line(f"unswayed is ready at {address}; stop it with Ctrl-C.")
+        else:
+            print_line(f"unswayed is ready at {address}; stop it with Ctrl-C.")
 
     serving.serve(
         prepared,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unswayed.cli.options import Json
+from unswayed.cli.options import Json, Store
 from unswayed.errors import InputError
 from unswayed.reports.tables import print_json, print_line
 
@@ -16,21 +16,16 @@ _TASKS = ("check", "backup", "migrate")
 
 def store(
     task: Annotated[str, typer.Argument(help="check, backup or migrate.")],
-    store: Annotated[
-        str,
-        typer.Option(
-            help="sqlite:///FILE, or postgresql://USER@HOST/DATABASE.", envvar="UNSWAYED_STORE"
-        ),
-    ] = "sqlite:///unswayed.db",
-    to: Annotated[
-        str | None, typer.Option(help="Where a backup goes: the address of a new store.")
-    ] = None,
-    secret: Annotated[
-        Path | None, typer.Option(help="Secret file that a check compares with the store.")
-    ] = None,
+    store: Store = "sqlite:///unswayed.db",
+    to: str | None = None,
+    secret: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Check a service's store, back it up while it is served, or bring it to a new format."""
+    """Check a service's store, back it up while it is served, or bring it to a new format.
+
+    to: Where a backup goes: the address of a new store.
+    secret: Secret file that a check compares with the store.
+    """
     from unswayed.service import upkeep
     from unswayed.service.tokens import Secrets
 

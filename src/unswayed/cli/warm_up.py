@@ -18,5 +18,5 @@ def warm_up(json: Json = False) -> None:
         warming.warm_up(show)
     if json:
         print_json({"compiled": list(warming.KINDS)})
-        return
-    print_line("Compiled; later runs start at once.")
+    else:
+        print_line("Compiled; later runs start at once.")
