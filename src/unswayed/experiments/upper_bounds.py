@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unswayed.arrays import BoolArray, FloatArray
+from unswayed.arrays import FloatArray
 from unswayed.experiments.claims import (
     Claim,
     Judge,
@@ -21,13 +21,13 @@ from unswayed.experiments.claims import (
 from unswayed.experiments.drawing import Panel, panels
 from unswayed.experiments.results import Curve, Results
 from unswayed.experiments.sweeps import OBLIVIOUS_ATTACKS, Experiment, Measure, along, with_own
-from unswayed.learners.design import Design
 from unswayed.learners.paper import estimate_context_probabilities, learn_paper
 from unswayed.learners.players import Explorer, LogLearner
 from unswayed.limits import instance_complexity
+from unswayed.simulation.arena import Match
 from unswayed.simulation.instances import named_probabilities
 from unswayed.simulation.simulate import Settings
-from unswayed.tallies import Tallies
+from unswayed.tallies import Tallies, tally
 
 ALPHA = 0.2
 MEASURED = ("paper", "naive-mean", "oracle")
@@ -35,29 +35,11 @@ MEASURED = ("paper", "naive-mean", "oracle")
 
 PER_USER = "interactions per user T/L"
 
-_UNIFORM_PLAY = partial(LogLearner, epsilon=1.0)
 
-
-def _played(
-    player: Any, settings: Settings, algorithm: str, attack: str, repetition: int
-) -> tuple[Tallies, Design, dict[str, Any], BoolArray]:
-    """Play to the end; return what a method is given, and which entries of the tallies count.
-
-    The oracle counts the good users' entries, others all.
-    """
-
-    def given(tallies: Tallies, design: Design, **options: Any) -> Any:
-        return tallies, design, options
-
-    match = replace(settings, attack=attack).match(
-        "paper", repetition, partial(player, method=given)
-    )
-    for _ in match.rounds():
-        pass
-    learner: Any = match.learner
-    tallies, design, options = learner.learn()
-    is_counted = ~match.is_bad if algorithm == "oracle" else np.ones(settings.users, np.bool_)
-    return tallies, design, options, np.repeat(is_counted, np.diff(tallies.indptr))
+def _weights(tallies: Tallies, match: Match, algorithm: str) -> FloatArray:
+    """Return one for each entry that counts: of the good users for the oracle, else of all."""
+    is_counted = ~match.is_bad if algorithm == "oracle" else np.ones(tallies.n_users)
+    return np.repeat(is_counted.astype(np.float64), np.diff(tallies.indptr))
 
 
 def largest_error(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
@@ -67,41 +49,64 @@ def largest_error(settings: Settings, algorithm: str, attack: str, repetition: i
 
 def total_error(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
     """Return ||mu_hat - mu||_2/sqrt(S); base case 2, where every play is uniform."""
-    errors = _errors(_UNIFORM_PLAY, settings, algorithm, attack, repetition)
+    player = partial(LogLearner, epsilon=1.0)
+    errors = _errors(player, settings, algorithm, attack, repetition)
     return float(np.sqrt((errors**2).sum() / settings.contexts))
 
 
-def _errors(player: Any, settings: Settings, algorithm: str, *run: Any) -> FloatArray:
+def _errors(
+    player: Any, settings: Settings, algorithm: str, attack: str, repetition: int
+) -> FloatArray:
     """Return estimates minus truth, shape (n_contexts, n_actions); 0 where nothing was played."""
-    tallies, design, options, is_counted = _played(player, settings, algorithm, *run)
+
+    def given(*inputs: Any, **options: Any) -> Any:
+        return *inputs, options
+
+    make = partial(player, method=given)
+    match = replace(settings, attack=attack).match("paper", repetition, make)
+    for _ in match.rounds():
+        pass
+    learner: Any = match.learner
+    tallies, design, options = learner.learn()
     if algorithm == "paper":
         found = learn_paper(tallies, design, **options).mean_rewards
     else:
+        weights = _weights(tallies, match, algorithm)
         counts, sums = (
-            np.bincount(tallies.cells, is_counted * column, minlength=tallies.n_cells)
+            np.bincount(tallies.cells, weights * column, minlength=tallies.n_cells)
             for column in (tallies.counts, tallies.sums)
         )
         found = np.full(tallies.n_cells, np.nan)
         np.divide(sums, counts, out=found, where=counts > 0)
         found = found.reshape(tallies.n_contexts, tallies.n_actions)
-    return np.nan_to_num(found - settings.instance(run[-1]).mean_rewards)
+    return np.nan_to_num(found - match.instance.mean_rewards)
 
 
 def context_error(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
     """Return the l1 distance between estimated and true context probabilities.
 
     Of the algorithms, "paper" is Algorithm 1, "naive-mean" counts all visits, and "oracle" those of
-    good users.
+    good users. Whatever is played, visits alone are read.
     """
-    tallies, _, _, is_counted = _played(_UNIFORM_PLAY, settings, algorithm, attack, repetition)
+    match = replace(settings, attack=attack).match("naive-mean", repetition)
+    visits = [(played.users, played.contexts) for played in match.rounds()]
+    users, contexts = map(np.concatenate, zip(*visits, strict=True))
+    tallies = tally(
+        users,
+        contexts,
+        np.zeros(len(users), np.int64),
+        np.zeros(len(users)),
+        n_users=settings.users,
+        n_contexts=settings.contexts,
+        n_actions=1,
+    )
     if algorithm == "paper":
         found = estimate_context_probabilities(tallies, alpha=settings.alpha)
         estimated = found.context_probabilities
     else:
-        weights = tallies.counts * is_counted
-        contexts = tallies.cells // tallies.n_actions
-        estimated = np.bincount(contexts, weights, minlength=tallies.n_contexts) / weights.sum()
-    return float(np.abs(estimated - settings.instance(repetition).context_probabilities).sum())
+        weights = tallies.counts * _weights(tallies, match, algorithm)
+        estimated = np.bincount(tallies.cells, weights, minlength=tallies.n_cells) / weights.sum()
+    return float(np.abs(estimated - match.instance.context_probabilities).sum())
 
 
 RELATIVE_MARGIN = 0.25
