@@ -9,6 +9,7 @@ import warnings
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from html import escape
 from inspect import signature
 from pathlib import Path
@@ -775,17 +776,18 @@ class RobustMCB:
         if features:
             columns = replace(columns or Columns(), features=features)
         reading = read_events(log, columns=columns, on_bad_rows=on_bad_rows)
-        events, read = reading.events, reading.provenance
-        self._read = None
+        read, self._read = reading.provenance, None
         if read.columns.context not in (("context",), ()) or read.columns.bins:
             written = read.to_json()
             context = {"context": written["columns"]["context"]}
             self._read = {"columns": context, "bins": written["bins"]}
         if features:
             if self._partition is None:
-                self._partition = learn_shape(events, reading.attributes, self._options).partition
-            events = in_leaves_of(self._partition, events, reading.attributes, is_learned_from=True)
-        return tally_events(events)
+                shape = learn_shape(reading.events, reading.attributes, self._options)
+                self._partition = shape.partition
+            place = partial(in_leaves_of, self._partition, is_learned_from=True)
+            reading = reading.placed(place)
+        return tally_events(reading.events)
 
 
 def _shortened(value: object) -> str:

@@ -106,7 +106,7 @@ def test_what_was_weighed_capped_forgotten_and_added_up_is_noted() -> None:
     log = PreparedLog(
         tallies=tally(codes, codes, codes, np.ones(1), n_users=1, n_contexts=1, n_actions=1),
         provenance=Provenance("log.csv", 9_000, Columns()),
-        clipped_share=0.01234,
+        n_clipped=111,
         dropped=Dropped(2000, 3000, 4000),
         n_logs=3,
     )

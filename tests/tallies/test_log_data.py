@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tests.events.logs import random_log
-from unswayed.events import Events, read_events
-from unswayed.tallies.log_data import Dropped, thinned, windows_of
+from unswayed.arrays import FloatArray
+from unswayed.events import Columns, Events, Provenance, Reading, read_events
+from unswayed.tallies.log_data import Dropped, prepared, windows_of
 
 
 def events_of(rng: np.random.Generator, **columns: Any) -> Events:
@@ -23,17 +24,24 @@ def events_of(rng: np.random.Generator, **columns: Any) -> Events:
 
 def test_a_cap_and_a_half_life_drop_events_and_say_how_many(rng: np.random.Generator) -> None:
     log = events_of(rng)
-    assert thinned(log, None, None) == (log, Dropped(0, 0, 0))
-    capped, dropped = thinned(log, 3, None)
-    kept = np.minimum(np.bincount(log.users), 3).sum()
-    assert len(capped) == kept
-    assert dropped == Dropped(int((np.bincount(log.users) > 3).sum()), 300 - kept, 0)
-    faded, dropped = thinned(log, None, 10.0)
-    assert dropped.n_events_forgotten == 300 - len(faded) > 200
+    reading = Reading(log, Provenance("log.csv", 300, Columns()))
+
+    def kept(**options: Any) -> tuple[FloatArray, Dropped]:
+        found = prepared(reading, min_propensity=0.05, **options)
+        return found.tallies.plays_of_users, found.dropped
+
+    plays, dropped = kept()
+    assert (plays.sum(), dropped) == (300, Dropped(0, 0, 0))
+    plays, dropped = kept(max_interactions_per_user=3)
+    n_kept = np.minimum(np.bincount(log.users), 3).sum()
+    assert plays.sum() == n_kept
+    assert dropped == Dropped(int((np.bincount(log.users) > 3).sum()), 300 - n_kept, 0)
+    plays, dropped = kept(half_life=10.0)
+    assert dropped.n_events_forgotten == 300 - plays.sum() > 200
     assert (dropped.n_users_capped, dropped.n_events_dropped) == (0, 0)
-    both, dropped = thinned(log, 1, 50.0)
-    assert len(both) == 300 - sum(dropped[1:])
-    assert np.bincount(both.users).max() <= 1
+    plays, dropped = kept(max_interactions_per_user=1, half_life=50.0)
+    assert plays.sum() == 300 - sum(dropped[1:])
+    assert plays.max() <= 1
 
 
 def test_windows_split_a_log_at_its_last_half_life() -> None:

@@ -123,30 +123,34 @@ class Columns:
             "time": (self.time,) if self.time else (),
             "feature": self.features,
         }
-        for role, columns in wanted.items():
-            for column in columns:
-                if column not in names:
-                    raise InputError(_missing(role, column, names, where))
         is_optional = self.may_lack_context and not set(self.context) & set(names)
         lacks_context = bool(self.features) or is_optional
         if not lacks_context:
-            self.contexts_found_in(names, where=where)
+            wanted["context"] = self.context
+        for role, columns in wanted.items():
+            _check_there(role, columns, names, where)
         return replace(
             self,
             context=() if lacks_context else self.context,
             bins={} if lacks_context else self.bins,
-            propensity=self.propensity or _if_there("propensity", names),
-            time=self.time or _if_there("time", names),
+            propensity=self.propensity or ("propensity" if "propensity" in names else None),
+            time=self.time or ("time" if "time" in names else None),
         )
 
-    def contexts_found_in(self, names: Sequence[str], *, where: str) -> Columns:
-        """Check that the context columns exist, or the features."""
+    def settled(
+        self, names: Sequence[str], *, where: str, contexts_only: bool
+    ) -> tuple[Columns, Sequence[str]]:
+        """Return the columns as found among some names, and the names to read.
+
+        With ``contexts_only`` no other columns need be there, and all are read.
+        """
+        if not contexts_only:
+            found = self.found_in(names, where=where)
+            return found, found.needed
         check_repeats(names, where=where)
-        for column in self.features or self.context:
-            if column not in names:
-                role = "feature" if self.features else "context"
-                raise InputError(_missing(role, column, names, where))
-        return self
+        role = "feature" if self.features else "context"
+        _check_there(role, self.features or self.context, names, where)
+        return self, names
 
     @property
     def edges(self) -> dict[str, tuple[float, ...]]:
@@ -209,15 +213,17 @@ def bin_labels(column: str, edges: Sequence[float]) -> list[str]:
     return [f"{column}<{shown[0]}", *between, f"{shown[-1]}<={column}"]
 
 
-def _if_there(name: str, names: Sequence[str]) -> str | None:
-    return name if name in names else None
-
-
-def _missing(role: str, column: str, names: Sequence[str], where: str) -> str:
-    close = closest(column, names)
-    listed = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
-    has = f"{where} has no column {column!r} for the {role}; it has: {listed or 'no columns'}."
-    if role == "feature":
-        return f"{has} Did you mean {close!r}?" if close else has
-    hint = f"Did you mean {close!r}? Name it" if close else "Name the right one"
-    return f"{has} {hint} with {option(f'--{role}-column', python=f'{role}=…')}."
+def _check_there(role: str, columns: Sequence[str], names: Sequence[str], where: str) -> None:
+    """Refuse a source that lacks a column, with what it has and what was probably meant."""
+    for column in columns:
+        if column in names:
+            continue
+        close = closest(column, names)
+        listed = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+        has = f"{where} has no column {column!r} for the {role}; it has: {listed or 'no columns'}."
+        meant = f" Did you mean {close!r}?" if close else ""
+        if role == "feature":
+            raise InputError(has + meant)
+        hint = f"{meant} Name it" if close else " Name the right one"
+        flag = option(f"--{role}-column", python=f"{role}=…")
+        raise InputError(f"{has}{hint} with {flag}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from unswayed import memory
 from unswayed.arrays import FloatArray
 from unswayed.errors import InputError, option
-from unswayed.events.attributes import AttributeColumn, Categories
+from unswayed.events.attributes import UNKNOWN_VALUE, AttributeColumn, Categories
 from unswayed.events.column_sql import (
     attribute_sql,
     context_sql,
@@ -56,10 +56,10 @@ class Provenance:
         """The inner edges of the binned columns."""
         return self.columns.edges
 
-    def without(self, n_rows: int, reason: str) -> Provenance:
-        """Return that so many more rows were left out."""
-        reasons = {**self.bad_rows, **({reason: n_rows} if n_rows else {})}
-        return replace(self, bad_rows=dict(sorted(reasons.items())))
+    @property
+    def n_events(self) -> int:
+        """Number of rows that were not left out."""
+        return self.n_rows - sum(self.bad_rows.values())
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
@@ -102,6 +102,17 @@ class Reading:
     first_bad: int | None = None
     times: FloatArray | None = None
     attributes: Mapping[str, AttributeColumn] = field(default_factory=dict)
+
+    def placed(self, place: Place) -> Reading:
+        """Return the events with other contexts; those that ``place`` leaves out count as bad."""
+        events, bad_rows = place(self.events, self.attributes), self.provenance.bad_rows
+        if n_left_out := len(self.events) - len(events):
+            bad_rows = dict(sorted((bad_rows | {UNKNOWN_VALUE: n_left_out}).items()))
+        return replace(self, events=events, provenance=replace(self.provenance, bad_rows=bad_rows))
+
+
+#: Returns events with the leaves of their attributes as contexts.
+Place = Callable[[Events, Mapping[str, AttributeColumn]], Events]
 
 
 def read_events(

@@ -85,27 +85,26 @@ def find_files(path: str) -> Files:
     """
     try:
         file_system, root = fsspec.core.url_to_fs(path)
-        missing = f"there is no file {path}; check the path."
         if any(mark in root for mark in "*?["):
-            found = file_system.glob(root)
-            missing = f"no file matches {path}; check the pattern."
+            found, missing = file_system.glob(root), f"no file matches {path}; check the pattern."
         elif file_system.isdir(root):
-            missing = f"the folder {path} holds no files; check the path."
-            found = [
-                name
-                for name in file_system.find(root)
-                if not any(part[0] in "._" for part in name[len(root) :].split("/") if part)
-            ]
+            found, missing = (
+                file_system.find(root),
+                f"the folder {path} holds no files; check the path.",
+            )
+            hidden = re.compile(r"(?:^|/)[._]")
+            found = [name for name in found if not hidden.search(name, len(root))]
         else:
             found = [root] if file_system.exists(root) else []
+            missing = f"there is no file {path}; check the path."
     except (OSError, ValueError, ImportError) as error:
         raise InputError(f"cannot look for {path}: {error}.") from error
     if not found:
         raise InputError(missing)
     by_format: dict[str, list[str]] = {}
     for name in sorted(found):
-        if (kind := _format_of(name)) is not None:
-            by_format.setdefault(kind, []).append(name)
+        by_format.setdefault(_format_of(name) or "", []).append(name)
+    by_format.pop("", None)
     if not by_format:
         raise InputError(
             f"the format of {path} cannot be recognised by its name; the known endings are "
@@ -153,28 +152,24 @@ def relation_sql(files: Files, *, keep_broken: bool, types: Mapping[str, str] | 
                     )
             columns = ", ".join(f"{quoted(name)}: 'VARCHAR'" for name in header)
             rejects = ", store_rejects = true, rejects_limit = 0" if keep_broken else ""
+            dialect = f"delim = {quoted(delimiter)}, quote = '\"', escape = '\"'"
             return (
-                f"read_csv({paths}, auto_detect = false, header = true, delim = "
-                f"{quoted(delimiter)}, quote = '\"', escape = '\"', "
+                f"read_csv({paths}, auto_detect = false, header = true, {dialect}, "
                 f"columns = {{{columns}}}{rejects})"
             )
 
 
 def named_columns(files: Files) -> Sequence[str]:
     """Return the column names of the first file, repeats kept; none if it cannot be parsed."""
+    if files.format == "csv":
+        return csv_header(files)[0]
     try:
-        match files.format:
-            case "parquet":
-                with files.opened() as file:
-                    return list(pyarrow.parquet.read_schema(file).names)
-            case "json":
-                with files.opened() as file:
-                    first: list[tuple[str, object]] = json.loads(
-                        file.readline() or b"{}", object_pairs_hook=list
-                    )
-                return [name for name, _ in first]
-            case _:
-                return csv_header(files)[0]
+        with files.opened() as file:
+            if files.format == "parquet":
+                return list(pyarrow.parquet.read_schema(file).names)
+            return [
+                name for name, _ in json.loads(file.readline() or b"{}", object_pairs_hook=list)
+            ]
     except _UNREADABLE:  # DuckDB gives a better error
         return []
 
@@ -330,9 +325,9 @@ def _open_arrow(
 ) -> OpenLog:
     # pandas hands out its index as a column of such a name unless it is a plain range.
     names = [column for column in table.column_names if not column.startswith("__index_level_")]
-    settled, needed = _settled(columns, names, name, contexts_only)
+    found, needed = columns.settled(names, where=name, contexts_only=contexts_only)
     connection.register("raw", table.select(list(needed)))
-    return _described(connection, name, settled, n_broken=0)
+    return _described(connection, name, found)
 
 
 def _open_files(
@@ -348,38 +343,33 @@ def _open_files(
         connection.register_filesystem(files.file_system)
     check_repeats(named_columns(files), where=files.name)
     scan = relation_sql(files, keep_broken=keep_broken)
-    found = connection.sql(f"FROM {scan}")
-    names = found.columns
-    if files.format == "json" and names == ["json"]:
-        names = []
-    settled, chosen = _settled(columns, names, files.name, contexts_only)
+    types = _types(connection.sql(f"FROM {scan}"))
+    names = [] if files.format == "json" and list(types) == ["json"] else list(types)
+    found, chosen = columns.settled(names, where=files.name, contexts_only=contexts_only)
     if files.format == "json":
-        types = dict(zip(names, map(str, found.types), strict=False))
         # Text stays text: what looks like a date in one file may not in the next.
-        as_written = {
-            name: "VARCHAR" if types[name] in _LOOKS_LIKE else types[name] for name in chosen
-        }
+        types |= {name: "VARCHAR" for name in names if types[name] in _LOOKS_LIKE}
+        as_written = {name: types[name] for name in chosen}
         scan = relation_sql(files, keep_broken=keep_broken, types=as_written)
-    needed = ", ".join(map(named, chosen))
-    if files.format == "parquet":  # cheap to scan several times, column by column
-        connection.sql(f"CREATE TEMP VIEW raw AS SELECT {needed} FROM {scan}")
-        return _described(connection, files.name, settled, n_broken=0)
-    connection.sql(f"CREATE TEMP TABLE raw AS SELECT {needed} FROM {scan}")
+    # Parquet is cheap to scan several times, column by column.
+    kind = "VIEW" if files.format == "parquet" else "TABLE"
+    selected = ", ".join(map(named, chosen))
+    connection.sql(f"CREATE TEMP {kind} raw AS SELECT {selected} FROM {scan}")
     n_broken = 0
     if files.format == "csv" and keep_broken:
         lines = connection.sql("SELECT DISTINCT file_id, line FROM reject_errors").fetchall()
         n_broken = len(lines)
-    return _described(connection, files.name, settled, n_broken=n_broken)
+    return _described(connection, files.name, found, n_broken)
 
 
-def _settled(
-    columns: Columns, names: Sequence[str], where: str, contexts_only: bool
-) -> tuple[Columns, Sequence[str]]:
-    """Return the columns as found among some names, and the names to keep."""
-    if contexts_only:
-        return columns.contexts_found_in(names, where=where), names
-    found = columns.found_in(names, where=where)
-    return found, found.needed
+def _types(relation: duckdb.DuckDBPyRelation) -> dict[str, str]:
+    return dict(zip(relation.columns, map(str, relation.types), strict=True))
+
+
+def _described(
+    connection: duckdb.DuckDBPyConnection, name: str, columns: Columns, n_broken: int = 0
+) -> OpenLog:
+    return OpenLog(connection, name, columns, _types(connection.sql("FROM raw")), n_broken)
 
 
 def _check_is_log(files: Files) -> None:
@@ -394,14 +384,6 @@ def _check_is_log(files: Files) -> None:
         )
 
 
-def _described(
-    connection: duckdb.DuckDBPyConnection, name: str, columns: Columns, *, n_broken: int
-) -> OpenLog:
-    relation = connection.sql("FROM raw")
-    types = dict(zip(relation.columns, map(str, relation.types), strict=True))
-    return OpenLog(connection, name, columns, types, n_broken)
-
-
 def _name_of(source: Source) -> str:
     if not isinstance(source, str | os.PathLike):
         return f"the {type(source).__name__}"
@@ -411,18 +393,13 @@ def _name_of(source: Source) -> str:
 
 def _explained(name: str, error: duckdb.Error) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0].split("Error: ", 1)[-1]
+    text, drop = lines[0].split("Error: ", 1)[-1], option("--on-bad-rows", "drop")
     if text.startswith("CSV Error"):
         found = next((line for line in lines if line.startswith("Expected Number")), "")
-        return (
-            f"{name} has a broken line ({text.removeprefix('CSV Error on ')}. {found}). Fix it, "
-            f"or leave such lines out with {option('--on-bad-rows', 'drop')}."
-        )
+        broken = f"{text.removeprefix('CSV Error on ')}. {found}"
+        return f"{name} has a broken line ({broken}). Fix it, or leave such lines out with {drop}."
     if "Malformed JSON" in text:
-        return (
-            f"{name}: {text} Fix it, or leave such lines out with "
-            f"{option('--on-bad-rows', 'drop')}."
-        )
+        return f"{name}: {text} Fix it, or leave such lines out with {drop}."
     if isinstance(error, duckdb.OutOfMemoryException):
         return f"{name} does not fit in memory or claims to be larger than it can be: {text}"
     return damaged_file(name, text)
@@ -478,8 +455,7 @@ def _path_of(address: str) -> str:
 def _sqlite_rows(path: str, query: str) -> pa.Table:
     connection = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
     try:
-        cursor = connection.execute(query)
-        return _fetched(cursor, [column[0] for column in cursor.description or ()])
+        return _fetched(connection.execute(query))
     finally:
         connection.close()
 
@@ -497,14 +473,15 @@ def _postgresql_rows(address: str, query: str) -> pa.Table:
             # A named cursor stays on the server, so rows arrive batch by batch.
             with connection.cursor(name="unswayed") as cursor:
                 cursor.execute(query.encode())
-                return _fetched(cursor, [column.name for column in cursor.description or ()])
+                return _fetched(cursor)
     except psycopg.Error as error:
         first = (str(error).splitlines() or ["no reason given"])[0]
         raise InputError(f"the query on postgresql failed: {first}") from error
 
 
-def _fetched(cursor: Any, names: list[str]) -> pa.Table:
+def _fetched(cursor: Any) -> pa.Table:
     """Return the rows of a cursor; each column gets the type of its values."""
+    names = [column[0] for column in cursor.description or ()]
     if not names:
         raise InputError("the query returns no rows to read; it must be a SELECT.")
     batches = iter(lambda: cursor.fetchmany(_BATCH), [])

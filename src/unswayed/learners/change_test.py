@@ -100,9 +100,9 @@ def changes_between(
 
     Colluders may all come in one window and to one context, but the platform chooses the action.
     So a cell holds at most about 1/A of the visits of the n busiest users of its context, n the
-    number of colluders (Freedman's inequality, since they may stop at any time), and never more
-    than n colluders; a bound on the action's share takes the place of 1/A where actions were drawn
-    unevenly. With propensities the bound is n.
+    number of colluders (Freedman's inequality), and never more than n; a bound on the action's
+    share takes the place of 1/A where actions were drawn unevenly. With propensities the bound is
+    n.
     """
     alpha = check_adversarial_fraction(alpha)
     parts = (before, after)

@@ -152,15 +152,16 @@ def notes_on_log(log: PreparedLog, options: LearnOptions) -> tuple[str, ...]:
     """Return notes on what was read, and on how the events of a log count."""
     notes = list(notes_on_bad_rows(log.provenance)) if log.is_new else []
     dropped, least, cap = log.dropped, options.min_propensity, options.max_interactions_per_user
-    if log.clipped_share is not None:
+    if log.n_clipped is not None:
         use = (
             "propensities are used to check how actions were explored; the default method does not "
             "weight events by them"
             if options.method == DEFAULT_METHOD
             else "events are weighted by 1/propensity"
         )
-        clipped = f"{log.clipped_share:.2%} of the propensities are below {least:g}"
-        notes.append(f"{use}; {clipped} and count as that." if log.clipped_share else f"{use}.")
+        share = log.n_clipped / max(log.provenance.n_events, 1)
+        clipped = f"{share:.2%} of the propensities are below {least:g}"
+        notes.append(f"{use}; {clipped} and count as that." if share else f"{use}.")
     if cap is not None:
         notes.append(
             f"{counted(dropped.n_users_capped, 'user')} had more than {cap:,} interactions; a "

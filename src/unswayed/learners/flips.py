@@ -72,25 +72,23 @@ def flip_bounds(
 ) -> FlipBounds:
     """Bound the share of accounts that it takes to change each decision of a method.
 
-    ``estimates`` is what it returned, given the other arguments.
+    ``estimates`` is what the method returned, given the other arguments. Methods other than the
+    paper's, which has no such bounds, withstand one account.
 
     Guarantee: no share below ``lower`` changes the decision, on the condition that the certificate
-    names; a coalition of the share ``upper`` does change it. It takes about the time of sorting the
-    data once. Methods other than the paper's, which has no such bounds, withstand one account.
+    names; a coalition of the share ``upper`` does change it.
 
     Frequent contexts: exact, from order statistics (``trimmed_flips``). Replaced accounts may visit
     what they like, as often as they like, and report any rewards, but their action in a sticky
     context stays the one that the platform assigned. Scales σ_s and probabilities ν̂_s multiply all
     means of a context alike, so they cannot change its best action. What could: the context might
     leave S₊, its estimated probability might become zero, or, with several contexts, rewards might
-    be measured from another origin (``RewardUnits``; of rewards other than 0 and 1 nothing is
-    certain there). Up to a number of accounts the data rule out all of this. Where that number is
-    too small the certificate is "context step": the lower bound ends there, and ``held`` says what
-    holds if none of it happens.
+    be measured from another origin (``RewardUnits``). Up to a number of accounts the data rule out
+    all of this. Where that number is too small the certificate is "context step": the lower bound
+    ends there, and ``held`` says what holds if none of it happens.
 
-    Rare contexts: the spectral filter decides anew, from all rows, which rows to weigh down. One
-    row can move a round across its threshold, and then the weights of all the others. No bound
-    better than one account is known to us; the certificate says so.
+    Rare contexts: the spectral filter decides anew, from all rows, which rows to weigh down, and
+    one row can move a round across its threshold. No bound better than one account is known to us.
     """
     n_accounts = int((tallies.interactions > 0).sum())
     lower = np.full(tallies.n_contexts, 1.0 / max(n_accounts, 1))
@@ -225,12 +223,10 @@ def trimmed_flips(
     ones. So the trimmed mean is at most the mean of ranks c+k … n−c+k, and replacing the k smallest
     points by very large ones attains it. With k > c there is no bound. Downwards alike. The groups
     of a row share no point, so the budget is split over leader and rival, and every split is tried.
-    Removing points does less: it shifts the lower rank by as much and the upper rank by less,
-    because c falls by at most one for each point removed.
+    Removing points does less: c falls by at most one for each point removed.
 
     Examples
     --------
-    >>> import numpy as np
     >>> points = np.array([5.0, 6.0, 7.0, 8.0, 9.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     >>> two = np.zeros((1, 2), np.int64)
     >>> flips = trimmed_flips(

@@ -16,7 +16,6 @@ from unswayed.engine import DaskWorkers, Workers
 from unswayed.engine.workers import connected, explained_losses
 from unswayed.errors import InputError, option
 from unswayed.events import Labels, Provenance, read_events
-from unswayed.events.attributes import UNKNOWN_VALUE
 from unswayed.events.known import KnownAccounts
 from unswayed.events.sources import Source
 from unswayed.learners.bounded import Reviewed
@@ -30,9 +29,9 @@ from unswayed.learners.options import LearnOptions
 from unswayed.learners.unknown_fraction import FLOOR
 from unswayed.policy import Policy
 from unswayed.storage import locked_folder
-from unswayed.tallies import tally_events
+from unswayed.tallies import Tallies
 from unswayed.tallies.cluster import tally_on_cluster
-from unswayed.tallies.log_data import PreparedLog, thinned, windows_of
+from unswayed.tallies.log_data import PreparedLog, prepared
 from unswayed.tallies.log_summary import LogSummary, check_learnable, summarise
 from unswayed.tallies.store import Stored, add_log, load_tallies
 
@@ -49,7 +48,7 @@ Listener = Callable[[str], None]
 def _read(source: Source, options: LearnOptions, on_step: Listener) -> PreparedLog:
     """Read and tally a log, and add it to the folder of tallies if there is one."""
     half_life = None if options.half_life is None else float(options.half_life)
-    folder, n_logs = options.tallies, None
+    folder = options.tallies
     with nullcontext() if folder is None else locked_folder(folder):
         stored = None if folder is None else load_tallies(folder)
         shape = _fixed_shape(stored, options)
@@ -60,35 +59,27 @@ def _read(source: Source, options: LearnOptions, on_step: Listener) -> PreparedL
             on_bad_rows=options.on_bad_rows,
             is_dated=half_life is not None,
         )
-        events, provenance = reading.events, reading.provenance
         if options.features:
             if shape is None:
-                shape = learn_shape(events, reading.attributes, options, on_step=on_step)
-            events = in_leaves_of(shape.partition, events, reading.attributes, is_learned_from=True)
-            provenance = provenance.without(len(reading.events) - len(events), UNKNOWN_VALUE)
-        clipped_share = None
-        if events.propensities is not None:
-            clipped_share = float((events.propensities < options.min_propensity).mean())
+                shape = learn_shape(reading.events, reading.attributes, options, on_step=on_step)
+            reading = reading.placed(partial(in_leaves_of, shape.partition, is_learned_from=True))
         on_step("tallying")
-        windows = None if half_life is None else windows_of(events, half_life)
-        n_events = len(events)
-        events, dropped = thinned(events, options.max_interactions_per_user, half_life)
-        tallies = tally_events(events, min_propensity=options.min_propensity)
-        del reading, events  # no longer needed, and large
+        log = prepared(
+            reading,
+            min_propensity=options.min_propensity,
+            max_interactions_per_user=options.max_interactions_per_user,
+            half_life=half_life,
+        )
+        del reading  # no longer needed, and large
+        tallies, n_logs, n_events = log.tallies, None, log.provenance.n_events
+        assert isinstance(tallies, Tallies)
         if folder is not None:
             partition = None if shape is None else shape.partition.to_json()
-            stored = add_log(folder, stored, tallies, provenance.to_json(), partition)
+            stored = add_log(folder, stored, tallies, log.provenance.to_json(), partition)
             tallies, n_logs = stored.tallies, len(stored.logs)
             n_events = tallies.n_events
-    return PreparedLog(
-        tallies=tallies.in_blocks(n_events - dropped.n_events_forgotten).uniform(),
-        provenance=provenance,
-        clipped_share=clipped_share,
-        dropped=dropped,
-        windows=windows,
-        n_logs=n_logs,
-        shape=shape,
-    )
+    tallies = tallies.in_blocks(n_events - log.dropped.n_events_forgotten).uniform()
+    return replace(log, tallies=tallies, n_logs=n_logs, shape=shape)
 
 
 def _fixed_shape(

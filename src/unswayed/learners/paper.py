@@ -85,9 +85,8 @@ def estimate_context_probabilities(
       coordinate (erratum 5). Lines 5–8 are run a second time with σ_s² = max(ν̂_s, floor), from
       the weights of the first: from equal ones, good users who came to the flooded context, which
       is rare, stand out as the flood does, and a fifth of them went with it.
-    - Users without interactions are left out.
-    - A user with more than ``LARGEST_ACTIVITY`` times as many interactions as the median one counts
-      with as many in line 5 and in T₀ (erratum 14). The rows b_i are shares and need no cap.
+    - Users without interactions are left out. One with more than ``LARGEST_ACTIVITY`` times as many
+      as the median user counts with as many in line 5 and in T₀ (erratum 14).
     """
     interactions = tallies.interactions
     if not interactions.any():
@@ -328,8 +327,7 @@ def measure_units(tallies: UserTallies, *, alpha: float) -> RewardUnits:
     -----
     Rewards are binary if all but as many users as may collude have rewards of the same two values
     only, and if those who show both, or the larger one, are at least twice as many as those who
-    break the rule. Colluders who report other values can hide that rewards are binary if they are
-    more than half as many as those who show it; then less is assumed, and intervals are wider.
+    break the rule. Else less is assumed, and intervals are wider.
 
     The squares of the tallies show it: with rewards in {v, w} every entry has
     Σr² − (v + w)·Σr + v·w·n = 0, and two entries determine v + w and v·w. Zero and one are tested
@@ -523,8 +521,7 @@ def learn_paper(
         sums over all of their interactions (appendix). For comparison only: a context that few
         visit can then be full of colluders (erratum 9).
     is_literal
-        Whether S₊ are the min(S, A) most probable contexts, as printed, whatever the bounds say:
-        the method ``paper-literal``.
+        Whether S₊ are the min(S, A) most probable contexts, as printed: method ``paper-literal``.
     univariate, multivariate
         Other estimators than the trimmed mean and the spectral filter; see ``unswayed.paper``.
 
@@ -653,8 +650,8 @@ def guard_intervals(
 
     Notes
     -----
-    The unit is a user, and a user's value in a cell is the mean reward there, however often they
-    came. So coming more often gives no user more weight.
+    The unit is a user, and a user's value in a cell is the mean reward there, so coming more often
+    gives nobody more weight.
 
     Guarantee: holds in finite samples, with no approximation (``bounded_mean_intervals``), if good
     users are independent; if what a good user gets in a cell has the cell's mean, however often

@@ -13,7 +13,7 @@ from unswayed.learners.design import uniform_design
 from unswayed.learners.epochs import next_plan, planned_schedule, shows_coalition
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.exploration import Exploration, next_plays
-from unswayed.learners.interface import LearnerMaker, LearnerSpec, Setting, decided_shares
+from unswayed.learners.interface import LearnerSpec, Setting, decided_shares
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS, Method, method_named, method_names
 from unswayed.learners.paper import learn_paper
 from unswayed.policy import Assignment, Decider, EpochPlan, Mode
@@ -108,15 +108,30 @@ class EpochPlayer:
 WARMUP_SHARE = 0.2
 
 
-class Explorer:
+class _OneMethod:
+    """Recommends what one method learns from everything played so far."""
+
+    def __init__(self, setting: Setting, method: Method) -> None:
+        self._setting = setting
+        self._method = method
+
+    def learn(self) -> Estimates:
+        """Learn from everything played so far."""
+        raise NotImplementedError
+
+    def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
+        """Return the learned policy; see ``Learner.action_probabilities``."""
+        return decided_shares(self.learn())
+
+
+class Explorer(_OneMethod):
     """Plays by keyed assignment and learns with one method when asked to recommend.
 
     ``is_split`` says whether the frequent contexts are chosen by ``split_contexts``.
     """
 
     def __init__(self, setting: Setting, method: Method, *, is_split: bool = False) -> None:
-        self._setting = setting
-        self._method = method
+        super().__init__(setting, method)
         n_interactions = setting.n_users * setting.interactions_per_user
         needs_warmup = setting.n_contexts > setting.n_actions
         self._exploration = Exploration(
@@ -148,16 +163,12 @@ class Explorer:
         tallies, design, warmup = self._exploration.observed()
         return self._method(tallies, design, alpha=self._setting.alpha, warmup=warmup)
 
-    def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
-        """Return the learned policy; see ``Learner.action_probabilities``."""
-        return decided_shares(self.learn())
-
 
 EPSILON = 0.2
 """Ours: share of plays that are uniform over the actions, as production systems have it."""
 
 
-class LogLearner:
+class LogLearner(_OneMethod):
     """Learns with one method from a log with propensities, whose plays it did not choose.
 
     The log is made by the pooled mean: with probability epsilon a play is uniform, else it is the
@@ -166,8 +177,7 @@ class LogLearner:
     """
 
     def __init__(self, setting: Setting, method: Method, epsilon: float = EPSILON) -> None:
-        self._setting = setting
-        self._method = method
+        super().__init__(setting, method)
         self._epsilon = epsilon
         shape = (setting.n_contexts, setting.n_actions)
         self._sums, self._counts = np.zeros(shape), np.zeros(shape)
@@ -192,24 +202,16 @@ class LogLearner:
 
     def learn(self) -> Estimates:
         """Learn from the log so far."""
-        users, contexts, actions, rewards, weights = (
-            np.concatenate(column) for column in zip(*self._log, strict=True)
-        )
+        setting, columns = self._setting, map(np.concatenate, zip(*self._log, strict=True))
+        users, contexts, actions, rewards, weights = columns
         tallies = tally(
-            users,
-            contexts,
-            actions,
-            rewards,
-            n_users=self._setting.n_users,
-            n_contexts=self._setting.n_contexts,
-            n_actions=self._setting.n_actions,
+            *(users, contexts, actions, rewards),
+            n_users=setting.n_users,
+            n_contexts=setting.n_contexts,
+            n_actions=setting.n_actions,
             weights=weights,
         )
-        return self._method(tallies, uniform_design(tallies), alpha=self._setting.alpha)
-
-    def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
-        """Return the learned policy; see ``Learner.action_probabilities``."""
-        return decided_shares(self.learn())
+        return self._method(tallies, uniform_design(tallies), alpha=setting.alpha)
 
 
 _SUMMARIES = {
@@ -218,11 +220,17 @@ _SUMMARIES = {
     "bounded": "bounds every account, takes out coalitions, decides by the smallest regret",
 }
 
-_PER_VISIT = partial(learn_paper, per_visit=True)
-
-_VARIANTS: tuple[tuple[str, LearnerMaker, str], ...] = (
-    ("paper-per-visit", partial(Explorer, method=_PER_VISIT), "Robust MCB as in Section 3.1"),
-    ("epochs", EpochPlayer, "explores ever less and serves what bounded learned, epoch by epoch"),
+_VARIANTS = (
+    LearnerSpec(
+        name="paper-per-visit",
+        summary="Robust MCB as in Section 3.1",
+        make=partial(Explorer, method=partial(learn_paper, per_visit=True)),
+    ),
+    LearnerSpec(
+        name="epochs",
+        summary="explores ever less and serves what bounded learned, epoch by epoch",
+        make=EpochPlayer,
+    ),
 )
 
 
@@ -231,18 +239,15 @@ def learner_specs() -> dict[str, LearnerSpec]:
 
     Looked up at each call, so that methods and baselines registered later are among them.
     """
-    online: list[tuple[str, LearnerMaker, str]] = []
-    on_logs: list[tuple[str, LearnerMaker, str]] = []
+    online, on_logs = [], []
     for name in method_names():
         method = METHODS[name]
         first_line = (method.__doc__ or "").strip().partition("\n")[0]
         summary = _SUMMARIES.get(name) or first_line or "a method of your own"
         explorer = partial(Explorer, method=method, is_split=name == "paper")
-        online.append((name, explorer, summary))
+        online.append(LearnerSpec(name=name, summary=summary, make=explorer))
         summary = f"{name}, from the log of an epsilon-greedy system with its propensities"
-        on_logs.append((f"{name}-on-log", partial(LogLearner, method=method), summary))
-    specs = {
-        name: LearnerSpec(name=name, summary=summary, make=make)
-        for name, make, summary in (*online, *on_logs, *_VARIANTS)
-    }
+        make = partial(LogLearner, method=method)
+        on_logs.append(LearnerSpec(name=f"{name}-on-log", summary=summary, make=make))
+    specs = {spec.name: spec for spec in (*online, *on_logs, *_VARIANTS)}
     return specs | BASELINES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -17,19 +17,14 @@ import pyarrow.parquet
 
 from unswayed.engine import Blocked, Workers
 from unswayed.errors import InputError
-from unswayed.events import Columns, Events, Labels, Provenance, read_events
-from unswayed.events.attributes import UNKNOWN_VALUE, AttributeColumn
-from unswayed.events.reading import check_usable, read_edges
+from unswayed.events import Columns, Labels, Provenance, read_events
+from unswayed.events.reading import Place, check_usable, read_edges
 from unswayed.events.sources import damaged_file, find_files
-from unswayed.tallies.log_data import PreparedLog, merged_logs, sorted_union, tally_events
+from unswayed.tallies.log_data import PreparedLog, merged_logs, prepared, sorted_union
 from unswayed.tallies.tallies import NO_LABELS, Tallies, UserTallies, n_blocks_for, user_bounds
 
 #: Ours: rows of a Parquet file that one task reads, in whole row groups.
 ROWS_PER_PART = 1 << 20
-
-
-#: Returns events with the leaves of their attributes as contexts; sent to the workers.
-Place = Callable[[Events, Mapping[str, AttributeColumn]], Events]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +33,6 @@ class Part:
 
     address: str
     row_groups: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ReadPart:
-    """A part of a log as a task read it; the driver gets it without its tallies."""
-
-    tallies: Tallies | None
-    provenance: Provenance
-    first_bad: int | None  # number of the first bad row, from 1
-    n_clipped: int | None  # raised propensities, if there are any
-    context_labels: Labels
-    action_labels: Labels
-    n_events: int
 
 
 def tally_on_cluster(
@@ -78,14 +60,14 @@ def tally_on_cluster(
         _read_part,
         [(part, columns, on_bad_rows, min_propensity, place) for part in _log_parts(source)],
     )
-    found = parts.map_blocks(_without_tallies)
+    found = parts.map_blocks(_without_rows)
     provenance = _joined_provenance(source, [part.provenance for part in found])
     check_usable(provenance, _first_bad_row(found))
     labels = (
-        sorted_union([part.context_labels for part in found], "contexts"),
-        sorted_union([part.action_labels for part in found], "actions"),
+        sorted_union([part.tallies.context_labels for part in found], "contexts"),
+        sorted_union([part.tallies.action_labels for part in found], "actions"),
     )
-    n_blocks = n_blocks_for(sum(part.n_events for part in found))
+    n_blocks = n_blocks_for(provenance.n_events)
     merge = partial(merged_logs, context_labels=labels[0], action_labels=labels[1])
     tallies = parts.transformed(attrgetter("tallies"))
     blocks = tallies.regrouped(_users_by_block, merge, n_blocks, n_blocks)
@@ -94,10 +76,11 @@ def tally_on_cluster(
         users = Labels(np.concatenate(blocks.map_blocks(attrgetter("user_labels.values"))))
     sizes = tuple(blocks.map_blocks(attrgetter("n_users")))
     uniform = blocks.transformed(_uniform, sizes=sizes)
+    clipped = [part.n_clipped for part in found if part.n_clipped is not None]
     return PreparedLog(
         tallies=UserTallies(uniform, len(labels[0]), len(labels[1]), users, *labels),
         provenance=provenance,
-        clipped_share=_clipped_share(found),
+        n_clipped=sum(clipped) if clipped else None,
     )
 
 
@@ -123,7 +106,7 @@ def _log_parts(source: str) -> list[Part]:
 
 def _read_part(
     part: Part, columns: Columns, on_bad_rows: str, min_propensity: float, place: Place | None
-) -> ReadPart:
+) -> PreparedLog:
     """Read one part and tally it; it can be run again anywhere and gives the same bits."""
     reading = read_events(
         _rows_of(part, columns),
@@ -132,21 +115,8 @@ def _read_part(
         name=part.address,
         is_part=True,
     )
-    events, provenance = reading.events, reading.provenance
-    if place is not None:
-        events = place(events, reading.attributes)
-        provenance = provenance.without(len(reading.events) - len(events), UNKNOWN_VALUE)
-    n_clipped = None
-    if events.propensities is not None:
-        n_clipped = int((events.propensities < min_propensity).sum())
-    return ReadPart(
-        tally_events(events, min_propensity=min_propensity),
-        provenance,
-        reading.first_bad,
-        n_clipped,
-        events.context_labels,
-        events.action_labels,
-        len(events),
+    return prepared(
+        reading if place is None else reading.placed(place), min_propensity=min_propensity
     )
 
 
@@ -165,8 +135,10 @@ def _rows_of(part: Part, columns: Columns) -> Any:
         raise InputError(damaged_file(part.address, str(error))) from error
 
 
-def _without_tallies(part: ReadPart) -> ReadPart:
-    return replace(part, tallies=None)
+def _without_rows(part: PreparedLog) -> PreparedLog:
+    """Return what the driver needs of a part: all but the rows of its tallies."""
+    assert isinstance(part.tallies, Tallies)
+    return replace(part, tallies=part.tallies.of_range(0, 0))
 
 
 def _joined_provenance(source: str, parts: Sequence[Provenance]) -> Provenance:
@@ -186,7 +158,7 @@ def _joined_provenance(source: str, parts: Sequence[Provenance]) -> Provenance:
     )
 
 
-def _first_bad_row(parts: Sequence[ReadPart]) -> int | None:
+def _first_bad_row(parts: Sequence[PreparedLog]) -> int | None:
     """Return the number of the first bad row of all parts, from 1."""
     starts = itertools.accumulate((part.provenance.n_rows for part in parts), initial=0)
     found = (
@@ -195,13 +167,6 @@ def _first_bad_row(parts: Sequence[ReadPart]) -> int | None:
         if part.first_bad is not None
     )
     return next(found, None)
-
-
-def _clipped_share(parts: Sequence[ReadPart]) -> float | None:
-    """Return the share of the propensities that were raised; None without propensities."""
-    clipped = [part.n_clipped for part in parts if part.n_clipped is not None]
-    n_events = sum(part.n_events for part in parts)
-    return sum(clipped) / n_events if clipped and n_events else None
 
 
 def _users_by_block(tallies: Tallies, n_blocks: int) -> list[Tallies]:

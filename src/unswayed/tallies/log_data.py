@@ -11,7 +11,7 @@ import numpy as np
 from unswayed.arrays import FloatArray
 from unswayed.defaults import MIN_PROPENSITY
 from unswayed.errors import InputError, option
-from unswayed.events import Events, Labels, Provenance
+from unswayed.events import Events, Labels, Provenance, Reading
 from unswayed.events.hashing import bits, label_hashes, row_hashes, union_of_users, user_hashes
 from unswayed.events.thinning import capped, forgotten
 from unswayed.tallies.summing import row_sums
@@ -72,11 +72,12 @@ class Dropped(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedLog:
-    """A tallied log with what reading it showed; input of the learning step."""
+    """A tallied log, or a part of one, with what reading it showed; input of the learning step."""
 
-    tallies: UserTallies  # as if every action had been played with probability 1/A
+    tallies: UserTallies  # for learning as if every action had been played with probability 1/A
     provenance: Provenance
-    clipped_share: float | None = None  # of the propensities; None without propensities
+    first_bad: int | None = None  # number of the first bad row of a part, from 1
+    n_clipped: int | None = None  # propensities that were raised; None without propensities
     dropped: Dropped = field(default_factory=Dropped)
     windows: tuple[Tallies, Tallies] | None = None  # before the last half-life, and within it
     n_logs: int | None = None  # in the folder of tallies, if there is one
@@ -91,18 +92,31 @@ class PreparedLog:
         return self.provenance.first_time, self.provenance.last_time
 
 
-def thinned(
-    events: Events, max_interactions_per_user: int | None, half_life: float | None
-) -> tuple[Events, Dropped]:
-    """Return the events that a half-life and a cap keep, and what they left out."""
-    n_events, n_users_capped = len(events), 0
+def prepared(
+    reading: Reading,
+    *,
+    min_propensity: float,
+    max_interactions_per_user: int | None = None,
+    half_life: float | None = None,
+) -> PreparedLog:
+    """Return the tallies of the events that a half-life and a cap keep, and what they left out."""
+    events, propensities = reading.events, reading.events.propensities
+    windows = None if half_life is None else windows_of(events, half_life)
+    n_read, n_capped = len(events), 0
     if half_life is not None:
         events = forgotten(events, half_life=half_life)
     n_remembered = len(events)
     if max_interactions_per_user is not None:
-        n_users_capped = int((np.bincount(events.users) > max_interactions_per_user).sum())
+        n_capped = int((np.bincount(events.users) > max_interactions_per_user).sum())
         events = capped(events, max_interactions=max_interactions_per_user)
-    return events, Dropped(n_users_capped, n_remembered - len(events), n_events - n_remembered)
+    return PreparedLog(
+        tallies=tally_events(events, min_propensity=min_propensity),
+        provenance=reading.provenance,
+        first_bad=reading.first_bad,
+        n_clipped=None if propensities is None else int((propensities < min_propensity).sum()),
+        dropped=Dropped(n_capped, n_remembered - len(events), n_read - n_remembered),
+        windows=windows,
+    )
 
 
 def merged_logs(
