@@ -15,8 +15,7 @@ T = TypeVar("T")
 Target = TypeVar("Target", bound=Callable[..., Any])
 
 
-#: Ours: similarity of a suggestion; 0.6, the default, suggests "secret" for "user".
-_CLOSE = 0.65
+_CLOSE = 0.65  # Ours: similarity of a suggestion; 0.6, the default, suggests "secret" for "user"
 
 
 def closest(name: str, choices: Iterable[str]) -> str | None:

@@ -53,8 +53,7 @@ if TYPE_CHECKING:
 #: A table, a path, events, or tallies.
 Log = Events | Tallies | Source
 
-#: Labels that ``repr`` shows.
-_SHOWN = 6
+_SHOWN = 6  # Labels that ``repr`` shows
 
 #: Parameters that cannot change once something was decided.
 _FIXED_ONLINE = {"actions", "contexts", "secret", "warmup_interactions"}
@@ -64,8 +63,7 @@ _VERSION = 1
 
 _STATE, _USERS, _POLICY = "learner.json", "users.parquet", "policy.json"
 
-#: Ours: the file holds the secret of the assignment, so only its owner may read it.
-_MODE = 0o600
+_MODE = 0o600  # Ours: the file holds the secret of the assignment, so only its owner may read it
 
 #: What reading a damaged file comes to.
 _DAMAGED = (

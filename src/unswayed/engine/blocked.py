@@ -19,11 +19,8 @@ from unswayed.estimators.rows import SparseRows
 #: ones an extra task costs more than the copies.
 _SHARED_BYTES = 1 << 21
 
-#: Ours: with more blocks than this, partial sums are reduced on the workers.
-_SUMMED_HERE = 8
-
-#: Ours: fan-in of the reduction tree.
-_CHUNK = 16
+_SUMMED_HERE = 8  # Ours: with more blocks than this, partial sums are reduced on the workers
+_CHUNK = 16  # Ours: fan-in of the reduction tree
 
 Block = TypeVar("Block")
 Other = TypeVar("Other")

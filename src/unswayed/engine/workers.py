@@ -68,8 +68,7 @@ class _Here:
         return value
 
 
-#: This process.
-HERE = _Here()
+HERE = _Here()  # This process
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +121,7 @@ def _aside(function: Callable[..., Result], *arguments: Any) -> Result:
     return function(*arguments)
 
 
-#: Ours: how long to try to reach a scheduler.
-CONNECT_SECONDS = 10
+CONNECT_SECONDS = 10  # Ours: how long to try to reach a scheduler
 
 
 @contextmanager

@@ -17,8 +17,7 @@ from unswayed.compiled import compiled
 from unswayed.errors import InputError
 from unswayed.estimators.trimming import check_failure_probability, sort_within_groups
 
-FEWEST_GOOD = 5
-"""Ours: with fewer good points than this no normal approximation is attempted."""
+FEWEST_GOOD = 5  # Ours: with fewer good points than this no normal approximation is attempted
 
 FEWEST_CARRIERS = 3.0
 """Ours: the fourth-moment count (Σd²)²/Σd⁴ of points that carry the variance must reach this. Of
@@ -121,23 +120,12 @@ def _free_intervals(
     return low, high
 
 
-N_BETS = 9
-"""Ours: number of averaged betting strategies, for deviations down to 1/250 of the range."""
-
-WILD_SHARES = (0.0, 0.25, 1.0)
-"""Ours: bets by a deviation suit groups of which none, some or all of the bad points are wild."""
-
-STEPS = 20
-"""Ours: bisections; ends are found to a millionth of the sampling error, and rounded outwards."""
-
-TOGETHER = 16
-"""Number of factors multiplied between logarithms, which are slow."""
-
-FARTHEST = 1e12
-"""Ours: interval ends beyond this many deviations count as infinite."""
-
-LARGEST_FACTOR = 1e9
-"""Ours: keeps such products finite; a smaller factor is on the safe side."""
+N_BETS = 9  # Ours: number of averaged betting strategies, for deviations down to 1/250 of the range
+WILD_SHARES = (0.0, 0.25, 1.0)  # Ours: shares of the bad points that are wild, which bets suit
+STEPS = 20  # Ours: bisections, to a millionth of the sampling error; ends are rounded outwards
+TOGETHER = 16  # Number of factors multiplied between logarithms, which are slow
+FARTHEST = 1e12  # Ours: interval ends beyond this many deviations count as infinite
+LARGEST_FACTOR = 1e9  # Ours: keeps such products finite; a smaller factor is on the safe side
 
 
 def bounded_mean_intervals(

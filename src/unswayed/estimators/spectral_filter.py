@@ -32,14 +32,9 @@ from unswayed.estimators.spectrum import (
 from unswayed.names import known_keywords
 from unswayed.randomness import generator
 
-MAX_ITERATIONS = 50
-"""Ours; the attacks of the benchmark need fewer than 15."""
-
-BUDGET_FACTOR = 2.0
-"""The theory's: a sound filter removes less good weight than bad, so at most 2 alpha in all."""
-
-LARGEST_BUDGET = 0.49
-"""Ours: upper limit on the removed weight."""
+MAX_ITERATIONS = 50  # Ours; the attacks of the benchmark need fewer than 15
+BUDGET_FACTOR = 2.0  # The theory's: a sound filter removes less good weight than bad
+LARGEST_BUDGET = 0.49  # Ours: upper limit on the removed weight
 
 BLATANT_DEVIATIONS = 10.0
 """Ours: rows this far out may be removed beyond the budget, in case alpha was understated.
@@ -49,11 +44,8 @@ COARSE_FACTOR = 1e6
 """Ours: rows whose largest entry exceeds the typical row's by this factor are dropped unseen, since
 their squares would drown the other rows in rounding errors."""
 
-LARGEST_MAGNITUDE = 1e120
-"""Ours: beyond it, or below its inverse, sums of squares leave the range of floats."""
-
-LEAST_PROGRESS = 0.1
-"""Ours: a round that would remove less than this many rows ends the rounds."""
+LARGEST_MAGNITUDE = 1e120  # Ours: beyond it, or its inverse, squares leave the range of floats
+LEAST_PROGRESS = 0.1  # Ours: a round that would remove less than this many rows ends the rounds
 
 
 StopReason: TypeAlias = Literal["spectrum", "tail", "budget", "iterations"]
@@ -311,21 +303,14 @@ def in_deviations(distances: FloatArray, variance: float) -> FloatArray:
     return np.where(distances == 0.0, 0.0, np.copysign(np.inf, distances))
 
 
-N_SKETCHES = 16
-"""Ours: random vectors that stand for the density matrix; the theory asks for O(log n)."""
-
+N_SKETCHES = 16  # Ours: vectors that stand for the density matrix; the theory asks for O(log n)
 SHARPNESS_PER_LOG_DIMENSION = 2.0
 """Ours: the exponent of a round is this times log d, so that one spike of two and a half times the
 noise outweighs d noise directions. The theory takes a constant and more rounds."""
 
-LONGEST_EPOCH = 4
-"""Ours: rounds whose covariances add up in the exponent before it starts afresh."""
-
-SERIES_TOLERANCE = 1e-3
-"""Ours: terms of the exponential series below this share of the first are left out."""
-
-EIGENVALUE_MARGIN = 1.05
-"""Ours: the Lanczos eigenvalue errs low by less than this."""
+LONGEST_EPOCH = 4  # Ours: rounds whose covariances add up in the exponent before it starts afresh
+SERIES_TOLERANCE = 1e-3  # Ours: smaller terms of the exponential series, relative, are left out
+EIGENVALUE_MARGIN = 1.05  # Ours: the Lanczos eigenvalue errs low by less than this
 
 
 @known_keywords(adversarial_fraction="alpha")

@@ -17,11 +17,8 @@ from unswayed.arrays import FloatArray
 from unswayed.estimators.rows import Rows, SparseRows
 from unswayed.randomness import generator
 
-NORMAL_QUARTILE = 0.6744897501960817
-"""Upper quartile of the standard normal law: turns a median deviation into a standard deviation."""
-
-ALLOWED_DEVIATIONS = 2.0
-"""Ours: a tail may hold its expected count plus this many of its standard deviations."""
+NORMAL_QUARTILE = 0.6744897501960817  # Median absolute deviation of the standard normal law
+ALLOWED_DEVIATIONS = 2.0  # Ours: standard deviations by which a tail may exceed its expected count
 
 
 def weighted_quantile(values: FloatArray, weights: FloatArray, level: float) -> float:
@@ -73,11 +70,8 @@ def kept_shares(scores: FloatArray, weights: FloatArray, law_tails: FloatArray) 
     return kept
 
 
-BASIS = 30
-"""Ours: size of the Krylov basis before a restart."""
-
-RESTARTS = 20
-"""Ours: maximum number of restarts."""
+BASIS = 30  # Ours: size of the Krylov basis before a restart
+RESTARTS = 20  # Ours: maximum number of restarts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,31 +146,21 @@ def _searched(
     return TopEigenpair(value, direction / np.linalg.norm(direction), runner_up), residual
 
 
-LANCZOS_TOLERANCE = 1e-2
-"""Ours: relative error of the top eigenvalue; thresholds are not sharper than that."""
-
+LANCZOS_TOLERANCE = 1e-2  # Ours: relative error of the top eigenvalue, as sharp as thresholds are
 RANDOM_PART = 0.5
 """Ours: length of the random part of the Lanczos start beside the last direction. It is large,
 so that another direction is not missed for one that has hardly changed."""
 
-SMALL_DIMENSION = 32
-"""Ours: up to here the covariance is formed and solved directly."""
-
-FAR_ROW = 4.0
-"""Ours: cap on a row's squared distance in column variances, in typical squared distances."""
-
-TIE = 1e-9
-"""Ours: empty rows all lie equally far from the centre, up to this share."""
+SMALL_DIMENSION = 32  # Ours: up to here the covariance is formed and solved directly
+FAR_ROW = 4.0  # Ours: cap on a squared distance in column variances, in typical ones
+TIE = 1e-9  # Ours: empty rows all lie equally far from the centre, up to this share
 
 COLUMN_MARGIN = 1.0
 """Ours: column variances are believed up to sqrt(2 log d), where the largest of d normal numbers
 lies, plus this many deviations above their median, in logs."""
 
-CHANCE_DEVIATIONS = 2.45
-"""Ours: sqrt(2 log(1/0.05)), the deviations by which honest spectra may exceed their limit."""
-
-MEDIAN_DEVIATION_ERROR = 1.17
-"""Standard deviation of sqrt(n) times the median absolute deviation of a normal law, relative."""
+CHANCE_DEVIATIONS = 2.45  # Ours: sqrt(2 log(1/0.05)), by which honest spectra may exceed a limit
+MEDIAN_DEVIATION_ERROR = 1.17  # Relative error of a normal law's median deviation, times sqrt(n)
 
 
 @dataclass(frozen=True, slots=True)

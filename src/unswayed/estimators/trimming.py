@@ -17,8 +17,7 @@ from unswayed.estimators.rows import check_finite
 from unswayed.estimators.spectrum import NORMAL_QUARTILE
 from unswayed.names import known_keywords
 
-DEFAULT_FAILURE_PROBABILITY = 0.05
-"""Ours. Callers with many groups divide it by their number."""
+DEFAULT_FAILURE_PROBABILITY = 0.05  # Ours. Callers with many groups divide it by their number
 
 UnivariateOutcome: TypeAlias = Literal["mean", "trimmed", "clipped", "blocks", "median"]
 """What a one-dimensional estimator did.
@@ -325,14 +324,9 @@ def _trimmed_moments(
     return estimates, errors
 
 
-CORRUPTION_FACTOR = 8.0
-"""Lugosi and Mendelson's: the clipped share is this times the corrupted share ..."""
-
-CONFIDENCE_FACTOR = 12.0
-"""... plus this times log(4/δ)/N."""
-
-BLOCKS_PER_LOG = 8.0
-"""Ours, the usual constant of the median of means: spare blocks per log(1/δ)."""
+# Lugosi and Mendelson's: the clipped share is 8 times the corrupted share plus 12 log(4/δ)/N.
+CORRUPTION_FACTOR, CONFIDENCE_FACTOR = 8.0, 12.0
+BLOCKS_PER_LOG = 8.0  # Ours, the usual constant of the median of means: spare blocks per log(1/δ)
 
 
 @known_keywords(adversarial_fraction="alpha")

@@ -10,11 +10,8 @@ from typing import Any
 from unswayed.errors import InputError, option
 from unswayed.names import closest
 
-#: Separator of the parts of a multi-column context; escaped inside the parts.
-SEPARATOR = "|"
-
-#: Label of the only context of a log without a context column.
-ONE_CONTEXT = "all"
+SEPARATOR = "|"  # Separator of the parts of a multi-column context; escaped inside the parts
+ONE_CONTEXT = "all"  # Label of the only context of a log without a context column
 
 
 def check_bad_rows(choice: str) -> None:

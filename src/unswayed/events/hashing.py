@@ -63,8 +63,7 @@ def row_hashes(columns: HashArray, starts: HashArray) -> HashArray:
     return hashes
 
 
-#: Ours: fewer labels are hashed one by one, in less time than it takes to open a connection.
-_FEW = 5_000
+_FEW = 5_000  # Ours: fewer labels are hashed one by one, faster than a connection opens
 
 
 def ordered_users(values: pa.Array | None) -> tuple[Labels, npt.NDArray[np.int32]]:

@@ -16,8 +16,7 @@ from unswayed.errors import InputError
 
 Label = str | int | float | bool
 
-#: The code of a label that is not known.
-UNKNOWN = -1
+UNKNOWN = -1  # The code of a label that is not known
 
 _TYPE_NAMES: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 

@@ -30,11 +30,10 @@ from unswayed.events.sources import OpenLog, Source, named, opened, quoted
 from unswayed.events.thinning import latest_possible
 from unswayed.memory import CELL_BYTES, CONTEXT_BYTES, ROW_BYTES, USER_BYTES, check_fits
 
-#: Ours: rows that come from DuckDB at a time; the known users are hashed again for each batch.
-_BATCH = 1 << 20
-
-#: Ours: estimated bytes per attribute of an event, encoded and as the linear model reads it.
-_ATTRIBUTE_BYTES = 40
+_BATCH = (
+    1 << 20
+)  # Ours: rows that come from DuckDB at a time; known users are hashed again for each
+_ATTRIBUTE_BYTES = 40  # Ours: estimated, of an event, encoded and as the linear model reads it
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,8 +438,7 @@ def _coded_labels(log: OpenLog, column: str) -> Labels:
     return labels_of_column(relation.to_arrow_table()[0])
 
 
-#: Ours: estimated bytes per value of a row that is written back.
-_VALUE_BYTES = 30
+_VALUE_BYTES = 30  # Ours: estimated bytes per value of a row that is written back
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,11 +46,8 @@ _UNREADABLE = (
     *(zlib.error, pyarrow.ArrowException),
 )
 
-#: Ours: maximum length of a header line in bytes.
-_HEADER_BYTES = 1 << 20
-
-#: Bytes that hold the first key of a JSON document.
-_FORMAT_BYTES = 256
+_HEADER_BYTES = 1 << 20  # Ours: maximum length of a header line in bytes
+_FORMAT_BYTES = 256  # Bytes that hold the first key of a JSON document
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +226,7 @@ def _format_of(path: str) -> str | None:
 #: Beyond this DuckDB spills to disk. Ours: with the arrays of 20M events it keeps us below 3 GB.
 MEMORY_LIMIT = 10**9
 
-#: Ours: DuckDB's share of little memory, and its minimum.
-_DUCKDB_SHARE = 3
-_DUCKDB_BYTES = 10**8
+_DUCKDB_SHARE, _DUCKDB_BYTES = 3, 10**8  # Ours: DuckDB's share of little memory, and its minimum
 
 #: Types that DuckDB infers for JSON text that merely looks like them.
 _LOOKS_LIKE = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID")
@@ -411,8 +406,7 @@ def damaged_file(name: str, reason: str) -> str:
     return f"cannot read {name}: it is damaged or cut short, or not what its name says ({first})."
 
 
-#: Rows fetched at a time.
-_BATCH = 50_000
+_BATCH = 50_000  # Rows fetched at a time
 
 SCHEMES = ("duckdb", "sqlite", "postgresql", "postgres")
 

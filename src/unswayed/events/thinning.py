@@ -83,12 +83,8 @@ def _places(is_first: BoolArray) -> IntArray:
 
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
-#: Ours: clocks and time zones may differ by a day before a time counts as one of the future.
-TOLERANCE = SECONDS["d"]
-
-
-#: Salt of the hash that gives each user a random offset.
-START = 7
+TOLERANCE = SECONDS["d"]  # Ours: clocks and time zones may differ by a day from ours
+START = 7  # Salt of the hash that gives each user a random offset
 
 
 def forgotten(events: Events, *, half_life: float) -> Events:

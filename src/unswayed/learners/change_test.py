@@ -15,8 +15,7 @@ from unswayed.events import Label
 from unswayed.learners.design import Design, uneven_shares, uniform_design
 from unswayed.tallies import Tallies, entry_users
 
-LEVEL = 0.01
-"""Ours: probability of any false positive in one test."""
+LEVEL = 0.01  # Ours: probability of any false positive in one test
 
 
 @dataclass(frozen=True, slots=True)

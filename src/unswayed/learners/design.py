@@ -8,18 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.compiled import compiled
 from unswayed.errors import InputError, option
 from unswayed.tallies import Tallies, UserTallies
 
 RewardRange = tuple[float, float]
 
-ROUNDING = 1e-9
-"""Ours: a sum of rewards may leave the range by this share of it, as sums are rounded."""
+ROUNDING = 1e-9  # Ours: share of the range by which a sum of rewards may leave it, rounded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,19 +227,8 @@ def _looks_sticky(tallies: UserTallies) -> bool:
 
 def _sticky_evidence(tallies: Tallies) -> tuple[bool, int]:
     """Return whether any user changed action within a context, and how many could have."""
-    if _has_changed(tallies.indptr, tallies.cells, tallies.n_actions):
-        return True, 0
-    return False, int((tallies.plays > 1).sum())
-
-
-@compiled
-def _has_changed(indptr: IntArray, cells: npt.NDArray[np.int32], n_actions: int) -> bool:
-    """Return whether a user has two entries in one context; they would be neighbours."""
-    for user in range(len(indptr) - 1):
-        for entry in range(indptr[user] + 1, indptr[user + 1]):
-            if cells[entry] // n_actions == cells[entry - 1] // n_actions:
-                return True
-    return False
+    has_changed = len(tallies.pairs()[1]) < len(tallies.cells)
+    return has_changed, int((tallies.plays > 1).sum())
 
 
 def design_by_context(tallies: Tallies) -> Design:

@@ -17,17 +17,10 @@ from unswayed.tallies import UserTallies
 #: 0.5 differ by chance by 0.09, a third of the paper's gap.
 FIRST_PLAYS_PER_CELL = 64.0
 
-#: Ours: the same target for later epochs; over 500 interactions this costs about as much as UCB1.
-PLAYS_PER_CELL = 24.0
-
-#: Ours: minimum plays per user in epoch 0; with fewer, no correlation across cells shows.
-FEWEST_FIRST_PLAYS = 4
-
-#: Ours: exploration multiplier after an epoch in which a coalition was found.
-ALARM_FACTOR = 2.0
-
-#: Ours: maximum exploration multiplier for contexts with uncertain decisions.
-MOST_DOUBT = 16.0
+PLAYS_PER_CELL = 24.0  # Ours: the same for later epochs; over 500 plays it costs as much as UCB1
+FEWEST_FIRST_PLAYS = 4  # Ours: plays per user in epoch 0 for correlations across cells to show
+ALARM_FACTOR = 2.0  # Ours: exploration multiplier after an epoch in which a coalition was found
+MOST_DOUBT = 16.0  # Ours: maximum exploration multiplier for contexts with uncertain decisions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +89,8 @@ def planned_schedule(*, n_users: int, n_contexts: int, n_actions: int) -> Schedu
     return Schedule(first=max(FEWEST_FIRST_PLAYS, math.ceil(plays)))
 
 
-REVIEW_EVERY = 2
-"""Ours: every other epoch explores all actions, so that a wrongly eliminated action returns."""
-
-#: Ours: share of the users' weight that must be removed for a coalition to count as found.
-ALARM_WEIGHT = 0.01
+REVIEW_EVERY = 2  # Ours: every other epoch explores all actions, so that eliminated ones return
+ALARM_WEIGHT = 0.01  # Ours: a coalition is found if this share of the users' weight was removed
 
 
 def next_plan(

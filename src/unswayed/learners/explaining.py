@@ -129,14 +129,9 @@ def decision_rows(policy: Policy) -> list[dict[str, Any]]:
     return rows
 
 
-EXAMPLES = 3
-"""How many contexts a note names."""
-
-WORTH_SAYING = 0.001
-"""Shares below this are not mentioned."""
-
-LARGE_RATIO = 20.0
-"""Ours: from this ratio of interactions on, a cap is suggested. The paper takes it to be O(1)."""
+EXAMPLES = 3  # How many contexts a note names
+WORTH_SAYING = 0.001  # Shares below this are not mentioned
+LARGE_RATIO = 20.0  # Ours: a cap on interactions is suggested from this ratio on; the paper's O(1)
 
 
 def notes_on_bad_rows(provenance: Provenance) -> tuple[str, ...]:

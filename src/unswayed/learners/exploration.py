@@ -24,8 +24,7 @@ from unswayed.policy import Assignment
 from unswayed.policy.assignment import siphash_of_four, uniform_index
 from unswayed.tallies import Accumulator, Tallies
 
-#: Ours: size of the cache of actions a_{i,s}; about 100 bytes an entry.
-_MOST_KEPT = 100_000
+_MOST_KEPT = 100_000  # Ours: size of the cache of actions a_{i,s}; about 100 bytes an entry
 
 
 class GrowingLabels:

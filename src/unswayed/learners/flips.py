@@ -143,8 +143,7 @@ def flip_bounds(
     return bounds
 
 
-CERTIFIED = ("paper", "paper-literal")
-"""Methods whose decisions are certified."""
+CERTIFIED = ("paper", "paper-literal")  # Methods whose decisions are certified
 
 
 def _frequent_values(tallies: Tallies, row_of_context: IntArray) -> tuple[FloatArray, IntArray]:
@@ -178,8 +177,7 @@ def _visitors(tallies: Tallies) -> IntArray:
     return np.bincount(tallies.pairs()[1], minlength=tallies.n_contexts)
 
 
-NO_RIVAL = -1
-"""Marker for a leader that no rival can overtake."""
+NO_RIVAL = -1  # Marker for a leader that no rival can overtake
 
 ROUNDING_FACTOR = 8.0
 """Ours: a sum of n points errs by at most n·u·Σ|x| (u the unit roundoff). A window's mean is a

@@ -39,10 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NO_WINDOW = "all events are of the last half-life, so there is nothing to compare them with."
-"""A note instead of a test for change."""
-
-#: Called with the name of each step as it begins.
-Listener = Callable[[str], None]
+Listener = Callable[[str], None]  # called with the name of each step as it begins
 
 
 def _read(source: Source, options: LearnOptions, on_step: Listener) -> PreparedLog:
@@ -133,8 +130,7 @@ def _read_on_cluster(
     return replace(log, shape=shape)
 
 
-#: The steps of learning from a log, in order.
-STEPS = ("reading", "tallying", "validating", "learning")
+STEPS = ("reading", "tallying", "validating", "learning")  # of learning from a log, in order
 
 #: Options that a cluster refuses: they need all events, or all tallies, in one place.
 LOCAL_ONLY = ("query", "tallies", "max_interactions_per_user", "half_life", "honest")

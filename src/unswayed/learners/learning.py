@@ -91,8 +91,7 @@ def learn_policy(
     return Learned(policy, estimates, flips, unknown_fraction, design.rewards)
 
 
-LARGEST_OFFSET = 3e7
-"""Largest ratio of magnitude to spread at which sums of squares keep enough digits."""
+LARGEST_OFFSET = 3e7  # Largest ratio of size to spread at which squares keep enough digits
 
 
 def check_precision(tallies: UserTallies) -> None:

@@ -26,8 +26,7 @@ from unswayed.names import known_keywords
 from unswayed.policy.partition import Partition
 from unswayed.tallies.log_data import check_min_propensity
 
-MOST_LEAVES = 1000
-"""Ours: contexts that may be asked for."""
+MOST_LEAVES = 1000  # Ours: contexts that may be asked for
 
 
 def listed_names(given: Sequence[str] | str) -> tuple[str, ...]:

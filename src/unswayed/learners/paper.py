@@ -29,11 +29,8 @@ from unswayed.learners.design import Design, uneven_shares
 from unswayed.learners.estimates import Estimates
 from unswayed.tallies import Tallies, UserTallies, entry_users, row_sums
 
-#: The paper's constant in σ_s² := max(n_s(T₀), 20 log S) / T₀ (proof of Lemma D.1).
-SCALE_FLOOR = 20.0
-
-LARGEST_ACTIVITY = 20.0
-"""Ours: the paper takes the ratio of activities to be bounded; beyond, `learn` suggests a cap."""
+SCALE_FLOOR = 20.0  # The paper's, in σ_s² := max(n_s(T₀), 20 log S) / T₀ (proof of Lemma D.1)
+LARGEST_ACTIVITY = 20.0  # Ours: the paper takes activities to be bounded; `learn` suggests a cap
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,8 +181,7 @@ def _fill_rows(
     return starts[: n_rows + 1]
 
 
-#: The paper's: its estimates hold with probability 9/10.
-FAILURE_PROBABILITY = 0.1
+FAILURE_PROBABILITY = 0.1  # The paper's: its estimates hold with probability 9/10
 
 Univariate = Callable[[FloatArray, float], float]
 """A robust mean of points: (points of shape (n_points,), alpha) -> mean."""
@@ -297,12 +293,8 @@ def reward_rows(tallies: Tallies, scales: FloatArray, is_rare: BoolArray) -> Spa
     return _rows_of_active(tallies, tallies.sums, factors, columns, is_joined=False)
 
 
-SAMPLED_ENTRIES = 512
-"""Ours: entries sampled per block to guess the two values of binary rewards."""
-
-PIVOT_BITS = 20
-"""Ours: bits of the pivot of squares; few enough that whole numbers up to 1e7 stay exact."""
-
+SAMPLED_ENTRIES = 512  # Ours: entries sampled per block to guess the two values of binary rewards
+PIVOT_BITS = 20  # Ours: of the pivot of squares; few, so that whole numbers up to 1e7 stay exact
 TOLERANCE = 1e-6
 """Ours: how far a mean square may be from that of two values, in squares of their distance. Not for
 zero and one, whose sums are exact."""
@@ -620,11 +612,8 @@ def _filter_evidence(filtered: MeanEstimate) -> dict[str, Any]:
     }
 
 
-ENTRIES_AT_ONCE = 1 << 22
-"""Ours: cells are processed in batches of about this many entries, to bound memory."""
-
-COUNTED = 0.25
-"""Ours: this share of the failure probability is for the number of colluders in a cell."""
+ENTRIES_AT_ONCE = 1 << 22  # Ours: cells are processed in batches of about this many entries
+COUNTED = 0.25  # Ours: share of the failure probability for the number of colluders in a cell
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -103,9 +103,7 @@ class EpochPlayer:
         self._is_exploring = np.array([ruling.mode is Mode.EXPLORE for ruling in ruled])
 
 
-#: Ours. Share of all interactions spent on context probabilities when S > A; the theorem asks for
-#: T₀ of the order of T.
-WARMUP_SHARE = 0.2
+WARMUP_SHARE = 0.2  # Ours: of all plays, for T₀ if S > A; the theorem asks for the order of T
 
 
 class _OneMethod:
@@ -164,8 +162,7 @@ class Explorer(_OneMethod):
         return self._method(tallies, design, alpha=self._setting.alpha, warmup=warmup)
 
 
-EPSILON = 0.2
-"""Ours: share of plays that are uniform over the actions, as production systems have it."""
+EPSILON = 0.2  # Ours: share of plays that are uniform, as production systems have it
 
 
 class LogLearner(_OneMethod):

@@ -15,11 +15,8 @@ from unswayed.randomness import generator
 
 N_USERS, N_PLAYS, N_CONTEXTS, N_ACTIONS = 100, 20, 4, 3
 
-COLLUDING = 0.2
-"""Share of users who push one action, so that the code for flagged users is compiled."""
-
-KINDS = ("clicks", "clicks with propensities", "ratings")
-"""Kinds of rewards; their loops differ."""
+COLLUDING = 0.2  # Share of users who push one action, so that code for flagged users is compiled
+KINDS = ("clicks", "clicks with propensities", "ratings")  # Kinds of rewards; their loops differ
 
 
 def warm_up(

@@ -27,8 +27,7 @@ State = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 #: One word, or an array of them.
 Words = TypeVar("Words", np.uint64, Digests)
 
-#: Bytes of a secret: the key length of SipHash.
-SECRET_BYTES = 16
+SECRET_BYTES = 16  # Bytes of a secret: the key length of SipHash
 
 
 def new_secret() -> bytes:

@@ -27,14 +27,9 @@ from unswayed.policy.documents import check_version, read_object, write_object
 FORMAT = "unswayed-epoch-plan"
 VERSION = 1
 
-#: The number of an epoch is one signed word of the hash.
-LARGEST_EPOCH = 2**62
-
-#: How JSON says whether explorers are sticky: False, True.
-_DESIGNS = ("per-play", "sticky")
-
-#: How JSON says whether explorers are spread: False, True.
-_EXPLORERS = ("per-epoch", "per-play")
+LARGEST_EPOCH = 2**62  # The number of an epoch is one signed word of the hash
+_DESIGNS = ("per-play", "sticky")  # How JSON says whether explorers are sticky: False, True
+_EXPLORERS = ("per-epoch", "per-play")  # How JSON says whether explorers are spread: False, True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,11 +259,8 @@ def _rule(value: Mapping[str, Any]) -> Rule:
     )
 
 
-#: Beyond this a play's number does not fit into a signed word of the hash.
-LARGEST_PLAY = 2**62
-
-#: Ours: number of users whose digests are cached; a service's busy users are among them.
-KEPT_USERS = 1 << 17
+LARGEST_PLAY = 2**62  # Beyond this a play's number does not fit into a signed word of the hash
+KEPT_USERS = 1 << 17  # Ours: users whose digests are cached; a service's busy ones are among them
 
 
 class Mode(StrEnum):
@@ -279,8 +271,7 @@ class Mode(StrEnum):
     CONTROL = "control"
 
 
-#: Modes that users are drawn for; all others exploit.
-_DRAWN = (Mode.EXPLORE, Mode.CONTROL)
+_DRAWN = (Mode.EXPLORE, Mode.CONTROL)  # Modes that users are drawn for; all others exploit
 
 
 class Ruling(NamedTuple):

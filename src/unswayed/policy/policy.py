@@ -35,21 +35,11 @@ VERSION = 1
 #: A label; or the parts of a context of several columns, or attributes.
 Context = Label | tuple[Any, ...] | Mapping[str, Any]
 
-NO_BOUND = "no bound"
-"""Marker for intervals without a bound."""
-
-#: Ours: largest accepted mean reward; sums of larger ones may overflow.
-_LARGEST_NUMBER = 1e200
-
-#: Largest integer up to which floats count exactly.
-_MOST_PLAYS = 2.0**53
-
-
-#: Ours: contexts that a table or a picture shows, the most visited first.
-MOST_SHOWN = 10
-
-#: Okabe and Ito's blue and orange, as in all our figures.
-_CHOSEN, _OTHER = "#0072B2", "#E69F00"
+NO_BOUND = "no bound"  # Marker for intervals without a bound
+_LARGEST_NUMBER = 1e200  # Ours: largest accepted mean reward; sums of larger ones may overflow
+_MOST_PLAYS = 2.0**53  # Largest integer up to which floats count exactly
+MOST_SHOWN = 10  # Ours: contexts that a table or a picture shows, the most visited first
+_CHOSEN, _OTHER = "#0072B2", "#E69F00"  # Okabe and Ito's blue and orange, as in all our figures
 
 
 def best_known(means: FloatArray, is_excluded: BoolArray | None = None) -> IntArray:

@@ -23,8 +23,7 @@ from unswayed.events.sources import damaged_file, find_files
 from unswayed.tallies.log_data import PreparedLog, merged_logs, prepared, sorted_union
 from unswayed.tallies.tallies import NO_LABELS, Tallies, UserTallies, n_blocks_for, user_bounds
 
-#: Ours: rows of a Parquet file that one task reads, in whole row groups.
-ROWS_PER_PART = 1 << 20
+ROWS_PER_PART = 1 << 20  # Ours: rows of a Parquet file that one task reads, in whole row groups
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,8 @@ from unswayed.events.thinning import capped, forgotten
 from unswayed.tallies.summing import row_sums
 from unswayed.tallies.tallies import Tallies, UserTallies, entry_users, summed, tally
 
-MOST_ACTIVE = 3.0
-"""Ours: cap on a user's plays, in multiples of the median, when a phase is measured."""
-
-#: Seeds of the two 64-bit hash sums that make up a digest.
-_SEEDS = (1, 2)
+MOST_ACTIVE = 3.0  # Ours: cap on a user's plays, in multiples of the median, in a phase's length
+_SEEDS = (1, 2)  # Seeds of the two 64-bit hash sums that make up a digest
 
 
 def tally_events(events: Events, *, min_propensity: float = MIN_PROPENSITY) -> Tallies:

@@ -16,14 +16,9 @@ from unswayed.errors import InputError, check_adversarial_fraction, option
 from unswayed.tallies.summing import row_sums
 from unswayed.tallies.tallies import Tallies, UserTallies
 
-#: Ours: p-value below which actions do not look uniformly explored.
-UNIFORM_LEVEL = 0.001
-
-#: Ours: users a cell needs before its normal approximation is trusted.
-_USERS_FOR_TEST = 30
-
-#: Ours: at least this share of the visits must lie in contexts where something can be learned.
-LEAST_SUPPORTED_SHARE = 0.5
+UNIFORM_LEVEL = 0.001  # Ours: p-value below which actions do not look uniformly explored
+_USERS_FOR_TEST = 30  # Ours: users a cell needs before its normal approximation is trusted
+LEAST_SUPPORTED_SHARE = 0.5  # Ours: of the visits, in contexts where something can be learned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,8 +223,7 @@ def _block_summary(tallies: Tallies) -> tuple[FloatArray, int, bool]:
     return plays, len(tallies.pairs()[1]), tallies.is_weighted
 
 
-#: Ours: cells are called unsupported only if chance leaves any cell empty this rarely.
-SUPPORT_LEVEL = 0.001
+SUPPORT_LEVEL = 0.001  # Ours: cells are unsupported if chance leaves any cell empty this rarely
 
 
 def unsupported_cells(

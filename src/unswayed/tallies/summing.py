@@ -18,14 +18,9 @@ import numpy.typing as npt
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 
-#: Ours: minimum number of row ranges for threads, so that no core is idle at the end.
-_RANGES = 4
-
-#: Ours: minimum number of entries for multithreading.
-_FEW_ENTRIES = 1 << 17
-
-#: Ours: rows with at most so many entries are sorted by insertion.
-_SHORT_ROW = 64
+_RANGES = 4  # Ours: minimum number of row ranges for threads, so that no core is idle at the end
+_FEW_ENTRIES = 1 << 17  # Ours: minimum number of entries for multithreading
+_SHORT_ROW = 64  # Ours: rows with at most so many entries are sorted by insertion
 
 #: A key is a cell in its upper bits and a place within the user's row in these lower ones.
 _PLACE_BITS = 32

@@ -44,17 +44,19 @@ class UserRows:
     def of_range(self, first: int, last: int) -> Self:
         """Return the rows of the users from ``first`` up to ``last``, as views."""
         start, stop = self.indptr[first], self.indptr[last]
-        return self._chosen(self.indptr[first : last + 1] - start, slice(start, stop))
+        indptr = self.indptr[first : last + 1] - start
+        return self._chosen(indptr, slice(start, stop), slice(first, last))
 
     def of_users(self, users: IntArray) -> Self:
         """Return the rows of some users, given by their codes."""
-        return self._chosen(*entries_of(self.indptr, users))
+        return self._chosen(*entries_of(self.indptr, users), users)
 
     def of_entries(self, is_kept: BoolArray) -> Self:
         """Return the same users with some of their entries."""
-        return self._chosen(np.concatenate([[0], np.cumsum(is_kept)])[self.indptr], is_kept)
+        indptr = np.concatenate([[0], np.cumsum(is_kept)])[self.indptr]
+        return self._chosen(indptr, is_kept, slice(None))
 
-    def _chosen(self, indptr: IntArray, entries: Any) -> Self:
+    def _chosen(self, indptr: IntArray, entries: Any, users: Any) -> Self:  # noqa: ARG002 - labels
         columns = {name: getattr(self, name) for name in ("cells", *self.columns)}
         chosen = {name: old[entries] if len(old) else old for name, old in columns.items()}
         return replace(self, indptr=indptr, **chosen)  # type: ignore[type-var]  # a dataclass
@@ -95,12 +97,8 @@ def _starts(lengths: IntArray) -> IntArray:
 _NOTHING = np.empty(0)
 NO_LABELS = Labels.of([])
 
-#: Ours: target number of events per block: fits a worker's memory, and amortises the overhead of
-#: a task.
-EVENTS_PER_BLOCK = 1 << 21
-
-#: Ours: maximum number of blocks; larger logs get larger blocks.
-MAX_BLOCKS = 256
+EVENTS_PER_BLOCK = 1 << 21  # Ours: a block fits a worker's memory, and amortises a task's overhead
+MAX_BLOCKS = 256  # Ours: maximum number of blocks; larger logs get larger blocks
 
 
 class UserTallies:
@@ -321,23 +319,11 @@ class Tallies(UserRows, UserTallies):
         n_blocks = n_blocks_for(self.n_events if n_events is None else n_events)
         return replace(self, bounds=tuple(user_bounds(self.user_labels, n_blocks)))
 
-    # Not by super() below: a dataclass with slots is another class than the one defined here.
-
-    def of_range(self, first: int, last: int) -> Tallies:
-        """Return the rows of the users from ``first`` up to ``last``, as views."""
-        return self._named(UserRows.of_range(self, first, last), slice(first, last))
-
-    def of_users(self, users: IntArray) -> Tallies:
-        """Return the rows of some users, given by their codes."""
-        return self._named(UserRows.of_users(self, users), users)
-
-    def _named(self, rows: Tallies, users: Any) -> Tallies:
-        if not len(self.user_labels):
-            return rows
-        return replace(rows, user_labels=Labels(self.user_labels.values[users]))
-
-    def _chosen(self, indptr: IntArray, entries: Any) -> Tallies:
-        return replace(UserRows._chosen(self, indptr, entries), bounds=())
+    def _chosen(self, indptr: IntArray, entries: Any, users: Any) -> Tallies:
+        # Not by super(): a dataclass with slots is another class than the one defined here.
+        rows = UserRows._chosen(self, indptr, entries, users)
+        labels = Labels(self.user_labels.values[users]) if len(self.user_labels) else NO_LABELS
+        return replace(rows, bounds=(), user_labels=labels)
 
 
 def _row_sums(tallies: Tallies, name: str) -> FloatArray:
@@ -397,8 +383,7 @@ def user_bounds(users: Labels, n_blocks: int) -> list[int]:
     return [*bounds, len(users)]
 
 
-#: Ours: events buffered before they are summed; bounds memory in long-lived processes.
-BUFFERED_EVENTS = 1 << 18
+BUFFERED_EVENTS = 1 << 18  # Ours: events that are buffered before they are summed
 
 
 def tally(
