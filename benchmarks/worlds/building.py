@@ -21,7 +21,7 @@ from unswayed.simulation.attacks.base import (
     reward_ends,
 )
 from unswayed.simulation.attacks.registry import Knob, make_attack
-from unswayed.simulation.instances import Instance, RewardLaw, draw_rewards, zipf_probabilities
+from unswayed.simulation.instances import Instance, RewardLaw, draw_rewards, named_probabilities
 from worlds.play_attacks import PLAY_ATTACKS, Plays
 from worlds.replays import play_contexts, pretended, rated_actions, replayed
 from worlds.tastes import TASTE_LAWS, ratings
@@ -124,7 +124,7 @@ def build(spec: Spec, seed: int) -> World:
     """Simulate a world; the same spec and seed give the same world."""
     rng = generator(seed, "worlds", spec.name)
     S, A = spec.n_contexts, spec.n_actions
-    nu = rng.permutation(zipf_probabilities(S, spec.zipf))
+    nu = rng.permutation(named_probabilities(f"zipf:{spec.zipf}", S))
     honest = _Honest(spec, rng, *_mean_rewards(spec, rng))
     table, personal = honest.table, honest.personal
     L = spec.n_users if personal is None else len(personal)

@@ -8,9 +8,9 @@ from unswayed.simulation.instances import (
     Instance,
     RewardLaw,
     draw_rewards,
+    named_probabilities,
     random_instance,
     suboptimality,
-    zipf_probabilities,
 )
 
 
@@ -25,9 +25,9 @@ def test_the_best_action_leads_by_the_gap_in_every_context(rng: np.random.Genera
 
 
 def test_zipf_probabilities_fall_by_rank() -> None:
-    probabilities = zipf_probabilities(4, 2.0)
+    probabilities = named_probabilities("zipf:2", 4)
     np.testing.assert_allclose(probabilities[0] / probabilities, [1, 4, 9, 16])
-    np.testing.assert_allclose(zipf_probabilities(5, 0.0), 0.2)
+    np.testing.assert_allclose(named_probabilities("zipf:0", 5), 0.2)
 
 
 @pytest.mark.parametrize("law", RewardLaw)

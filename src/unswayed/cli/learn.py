@@ -25,7 +25,6 @@ from unswayed.reports.tables import (
     steps_bar,
 )
 from unswayed.storage import check_writable, check_writable_folder
-from unswayed.tallies.log_summary import LogSummary
 from unswayed.visible import number
 
 ENGINES = ("local", "dask")
@@ -128,18 +127,8 @@ def learn(
 
 
 def _print_summary(learned: LearnedLog, out: Path) -> None:
-    _print_log(learned.summary)
-    _print_policy(learned)
-    for note in learned.notes:
-        print_line(f"Note: {note}")
-    removed = 1.0 - float(learned.user_weights.mean())
-    print_line(
-        f"{rate(removed)} of the accounts' weight was removed as a likely coalition, with alpha = "
-        f"{learned.policy.alpha:g}. The policy is in {out}."
-    )
-
-
-def _print_log(found: LogSummary) -> None:
+    """Print the most visited contexts; means of rewards that are 0 or 1 as percentages."""
+    found = learned.summary
     print_table(
         "The log",
         ["events", "users", "contexts", "actions", "median", "ratio", "repeated"],
@@ -157,11 +146,7 @@ def _print_log(found: LogSummary) -> None:
         note="median: events of the median user. ratio: of the most active user's events to the "
         "least active one's. repeated: events whose user had met the context before.",
     )
-
-
-def _print_policy(learned: LearnedLog) -> None:
-    """Print the most visited contexts; means of rewards that are 0 or 1 as percentages."""
-    is_binary = learned.summary.is_binary
+    is_binary = found.is_binary
     has_flips = learned.policy.flip_fraction is not None
     columns = ["context", "share", "action", "mean", "runner-up", "lead", "naive"]
     rows = [
@@ -189,3 +174,10 @@ def _print_policy(learned: LearnedLog) -> None:
             "withstands: no coalition below this share of all accounts can change the decision, "
             "even if it knows the secret groups."
         )
+    for note in learned.notes:
+        print_line(f"Note: {note}")
+    removed = 1.0 - float(learned.user_weights.mean())
+    print_line(
+        f"{rate(removed)} of the accounts' weight was removed as a likely coalition, with alpha = "
+        f"{learned.policy.alpha:g}. The policy is in {out}."
+    )

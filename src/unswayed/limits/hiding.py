@@ -149,7 +149,7 @@ def one_sided_adversary(
     >>> one_sided_adversary(0.1, 1, 0.2).counts.dense().round(3)
     array([0.9, 0.1])
     """
-    hidden = _checked_hiding(gap, interactions, alpha, base, is_one_sided=True)
+    hidden = _hiding(gap, interactions, alpha, base, one_sided=True)
     return HidingAdversary(hidden.counts(hidden.bad[1]), float(base), hidden.distance)
 
 
@@ -174,7 +174,7 @@ def two_sided_adversaries(
     >>> pair.ordinary.counts.dense(), pair.better.counts.dense(), pair.observed.dense()
     (array([0., 1.]), array([1., 0.]), array([0.4, 0.6]))
     """
-    hidden = _checked_hiding(gap, interactions, alpha, base, is_one_sided=False)
+    hidden = _hiding(gap, interactions, alpha, base, one_sided=False)
     ordinary, better = (
         HidingAdversary(hidden.counts(bad), float(afterwards), hidden.distance)
         for bad, afterwards in zip(hidden.bad, (base + gap, base), strict=True)
@@ -198,17 +198,14 @@ class _Hiding(NamedTuple):
         return CountDistribution(self.plays, self.first + low, probabilities[low:high])
 
 
-def _checked_hiding(
-    gap: ArrayLike, interactions: ArrayLike, alpha: ArrayLike, base: ArrayLike, is_one_sided: bool
-) -> _Hiding:
-    gaps, bases = check_gap(gap, base)
-    plays = int(check_interactions(interactions, at_least=1))
-    return _hiding(float(gaps), plays, float(check_coalition(alpha)), float(bases), is_one_sided)
-
-
-def _hiding(gap: float, plays: int, fraction: float, base: float, is_one_sided: bool) -> _Hiding:
+def _hiding(gap: float, interactions: int, alpha: float, base: float, one_sided: bool) -> _Hiding:
+    gap, base = map(float, check_gap(gap, base))
+    plays, fraction = (
+        int(check_interactions(interactions, at_least=1)),
+        float(check_coalition(alpha)),
+    )
     p0, p1, ratio, first = _both_worlds(gap, plays, base)
-    if is_one_sided:
+    if one_sided:
         distance = _excess(gap, plays, base, fraction)
         shortfall = p0 * _one_minus_exp(np.log1p(-fraction) + ratio)
         bad = p0, shortfall / float(shortfall.sum())
@@ -463,19 +460,16 @@ def hiding_hellinger(
     >>> round(1 - float(hiding_hellinger(0.1, 5, 0.2, is_one_sided=True)), 6)
     0.994048
     """
-    gaps, bases = check_gap(gap, base)
-    plays = check_interactions(interactions, at_least=1)
 
     def left(gap: float, plays: int, fraction: float, base: float) -> float:
-        hidden = _hiding(gap, int(plays), fraction, base, is_one_sided)
+        hidden = _hiding(gap, plays, fraction, base, is_one_sided)
         if hidden.distance == 0.0:
             return 0.0
         # 1 − BC without cancellation
         first, second = np.sqrt(hidden.seen)
         return float(0.5 * ((first - second) ** 2).sum())
 
-    over = np.vectorize(left, otypes=[np.float64])
-    found: Floats = over(gaps, plays, check_coalition(alpha), bases)[()]
+    found: Floats = np.vectorize(left, otypes=[np.float64])(gap, interactions, alpha, base)[()]
     return found
 
 

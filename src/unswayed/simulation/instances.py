@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -95,20 +96,10 @@ class Instance:
         return int(self.mean_rewards.shape[1])
 
 
-def zipf_probabilities(n_contexts: int, exponent: float) -> FloatArray:
-    """Return probabilities that fall as rank to the power of minus ``exponent``.
-
-    >>> zipf_probabilities(2, 1.0).round(3).tolist()
-    [0.667, 0.333]
-    """
-    if not (np.isfinite(exponent) and exponent >= 0):
-        raise InputError(f"the Zipf exponent is {exponent}: it must be 0 or larger.")
-    weights: FloatArray = np.arange(1.0, n_contexts + 1.0) ** -exponent
-    return weights / float(weights.sum())
-
-
 def named_probabilities(given: str | Sequence[float], n_contexts: int) -> FloatArray:
     """Return context probabilities by name, "uniform" or "zipf:EXPONENT", or numbers as they are.
+
+    Zipf's fall as rank to the power of minus the exponent.
 
     >>> named_probabilities("zipf:1", 2).round(3).tolist()
     [0.667, 0.333]
@@ -119,18 +110,17 @@ def named_probabilities(given: str | Sequence[float], n_contexts: int) -> FloatA
                 f"{len(given)} numbers for {n_contexts} contexts: give one probability for each."
             )
         return np.array(given, dtype=np.float64)
-    name, _, exponent = given.partition(":")
-    if given == "uniform":
-        return np.full(n_contexts, 1.0 / n_contexts)
-    try:
-        if name == "zipf":
-            return zipf_probabilities(n_contexts, float(exponent or 1.0))
-    except ValueError:
-        pass
-    raise InputError(
-        f"{option('--context-probabilities')} is '{given}': it must be uniform, zipf:EXPONENT "
-        "with an exponent of 0 or more, or one number for each context."
-    )
+    name, _, text = given.partition(":")
+    exponent = 0.0 if given == "uniform" else math.nan
+    with suppress(ValueError):
+        exponent = float(text or 1.0) if name == "zipf" else exponent
+    if not 0.0 <= exponent < math.inf:
+        raise InputError(
+            f"{option('--context-probabilities')} is '{given}': it must be uniform, zipf:EXPONENT "
+            "with an exponent of 0 or more, or one number for each context."
+        )
+    weights: FloatArray = np.arange(1.0, n_contexts + 1.0) ** -exponent
+    return weights / float(weights.sum())
 
 
 def random_instance(

@@ -5,7 +5,6 @@ Shifts are sized to evade filters or trimming, or to incriminate honest users.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
@@ -40,10 +39,13 @@ class Shifting(Attack):
         signs = np.zeros((briefing.n_contexts, briefing.n_actions))
         np.put_along_axis(signs, briefing.ranking[:, :2], np.array([[-1.0, 1.0]]), axis=1)
         self.direction = signs * briefing.reward_deviations
+        # Shifts of accounts in contexts, in deviations of a reward.
+        self.sizes: FloatArray = np.zeros((briefing.n_accounts, briefing.n_contexts))
 
-    @abstractmethod
     def shifts(self, turn: Turn) -> list[FloatArray]:
         """Return shifts to apply one after another, shape (n, n_actions); 0 keeps the reward."""
+        sizes = self.sizes[turn.accounts, turn.contexts]
+        return [sizes[:, None] * self.direction[turn.contexts]]
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws, replaced by the shifted mean where a shift applies."""
@@ -76,18 +78,14 @@ class HideInCovariance(Shifting):
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Size the shift and hand out contexts to the parts of the coalition."""
         super().begin(briefing, rng)
-        self._parts = min(self.directions, briefing.n_contexts, max(briefing.n_accounts, 1))
-        self._part_of_context = rng.permutation(briefing.n_contexts) % self._parts
-        part = briefing.alpha / self._parts
+        parts = min(self.directions, briefing.n_contexts, max(briefing.n_accounts, 1))
+        part_of_context = rng.permutation(briefing.n_contexts) % parts
+        is_own = np.arange(briefing.n_accounts)[:, None] % parts == part_of_context
+        part = briefing.alpha / parts
         plays = 2.0 * briefing.interactions_per_user / briefing.n_actions
         inflation = (self.threshold - 1.0 + part) / max(part * (1.0 - part), 1e-12)
         # A part sees only its own contexts, 1 / parts of the plays.
-        self.shift = np.sqrt(inflation * self._parts / plays)
-
-    def shifts(self, turn: Turn) -> list[FloatArray]:
-        """Shift the part's own contexts."""
-        is_own = self._part_of_context[turn.contexts] == turn.accounts % self._parts
-        return [self.shift * self.direction[turn.contexts] * is_own[:, None]]
+        self.sizes += np.sqrt(inflation * parts / plays) * is_own
 
 
 class VarianceShell(Shifting):
@@ -106,11 +104,7 @@ class VarianceShell(Shifting):
         """Size the shift."""
         super().begin(briefing, rng)
         plays_per_context = briefing.interactions_per_user / briefing.n_contexts
-        self.shift = self.radius * briefing.n_actions / np.sqrt(2.0 * plays_per_context)
-
-    def shifts(self, turn: Turn) -> list[FloatArray]:
-        """Shift every context alike."""
-        return [self.shift * self.direction[turn.contexts]]
+        self.sizes += self.radius * briefing.n_actions / np.sqrt(2.0 * plays_per_context)
 
 
 class Subtractive(Attack):
@@ -300,11 +294,7 @@ class Ladder(Shifting):
         super().begin(briefing, rng)
         n_rungs = round(self.rungs * briefing.n_accounts)
         places = np.minimum((1.0 + np.arange(briefing.n_accounts)) / (1.0 + n_rungs), 1.0)
-        self.heights = self.height * rng.permutation(places)
-
-    def shifts(self, turn: Turn) -> list[FloatArray]:
-        """Shift each account by its height."""
-        return [self.heights[turn.accounts, None] * self.direction[turn.contexts]]
+        self.sizes += self.height * rng.permutation(places)[:, None]
 
 
 FARTHEST_EDGE = 5.0
