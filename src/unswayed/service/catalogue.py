@@ -11,7 +11,7 @@ import msgspec
 
 from unswayed.errors import InputError
 from unswayed.policy import EpochPlan, Policy
-from unswayed.service.database import OF_CAMPAIGNS, Connection
+from unswayed.service.database import COLUMNS, OF_CAMPAIGNS, Connection
 from unswayed.service.errors import conflict, not_found
 from unswayed.service.planning import Progress, make_plan, next_plan_of
 from unswayed.service.settings import Settings, check_name
@@ -117,11 +117,8 @@ def publish(
         if is_moved and progress is None:
             before = _last_plan_of(connection, name, chosen, before)
         plan = next_plan_of(before, settings, policy, progress, is_moved=is_moved)
-    connection.execute(
-        "INSERT INTO plans (campaign, version, created_ms, reason, policy, plan) "
-        "VALUES (?, ?, ?, ?, ?, ?)",
-        (name, old.plan_version, now_ms(), reason, chosen, json.dumps(plan.to_json())),
-    )
+    row = (name, old.plan_version, now_ms(), reason, chosen, json.dumps(plan.to_json()))
+    connection.insert("plans", COLUMNS["plans"], [row])
     connection.execute(
         "UPDATE campaigns SET settings = ?, policy = ? WHERE name = ?",
         (msgspec.json.encode(settings).decode(), chosen, name),
@@ -199,10 +196,8 @@ def add_policy(
         "SELECT COALESCE(MAX(version), 0) FROM policies WHERE campaign = ?", (name,)
     )
     version = int(last) + 1
-    connection.execute(
-        "INSERT INTO policies (campaign, version, created_ms, job, policy) VALUES (?, ?, ?, ?, ?)",
-        (name, version, now_ms(), job, json.dumps(policy.to_json())),
-    )
+    row = (name, version, now_ms(), job, json.dumps(policy.to_json()))
+    connection.insert("policies", COLUMNS["policies"], [row])
     if activate and there.state == ACTIVE:
         publish(
             connection,

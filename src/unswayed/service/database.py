@@ -1,6 +1,6 @@
-"""The store: its interface, its tables, and SQLite as the embedded database.
+"""The store: its tables, and SQLite as the embedded database.
 
-SQL is written once, with ``?`` for parameters; the two databases differ in what ``Database`` names.
+SQL is written once, with ``?`` for parameters; ``postgresql.py`` overrides what differs there.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import fcntl
 import os
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -69,18 +69,16 @@ TABLES = (
         PRIMARY KEY (campaign, pseudonym))""",
 )
 
-#: The columns of each table, with their types.
-COLUMNS = {
-    statement.split()[5]: dict(re.findall(r"(\w+) (TEXT|BIGINT|{\w+})", statement))
-    for statement in TABLES
-    if "TABLE" in statement
-}
+_MADE = [statement.split(maxsplit=6) for statement in TABLES if "TABLE" in statement]
+
+#: The columns of each table.
+COLUMNS = {words[5]: tuple(re.findall(r"(\w+) (?:TEXT|BIGINT|{\w+})", words[6])) for words in _MADE}
 
 #: Their primary keys.
-KEYS = {
-    statement.split()[5]: (found[1] or found[2]).split(", ")
-    for statement in TABLES
-    if (found := re.search(r"(?:(\w+) TEXT )?PRIMARY KEY(?: \(([^)]*)\))?", statement))
+_KEYS = {
+    words[5]: (found[1] or found[2]).split(", ")
+    for words in _MADE
+    if (found := re.search(r"(?:(\w+) TEXT )?PRIMARY KEY(?: \(([^)]*)\))?", words[6]))
 }
 
 #: Tables whose rows are deleted with their campaign.
@@ -104,7 +102,7 @@ _MOST_ROWS = 256
 
 
 class Database:
-    """A database in one file: SQLite. PostgreSQL's differs in all but ``connected``."""
+    """A database in one file: SQLite."""
 
     def __init__(self, url: str) -> None:
         path = url.removeprefix("sqlite:///")
@@ -145,7 +143,7 @@ class Database:
         except OSError as error:
             raise InputError(f"cannot write the store {self.path}: {error.strerror}.") from error
         with self.connected() as connection, connection.transaction():
-            make_tables(connection, bytes_type="BLOB", number_type="REAL", migrates=migrates)
+            make_tables(connection, {"bytes": "BLOB", "number": "REAL"}, migrates=migrates)
 
     @contextmanager
     def learner_lock(self) -> Iterator[None]:
@@ -173,6 +171,8 @@ class Connection:
     It detects that its file was removed or replaced.
     """
 
+    _begin, _begin_reading = "BEGIN IMMEDIATE", "BEGIN"
+
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
@@ -185,71 +185,57 @@ class Connection:
         except sqlite3.Error as error:
             raise StoreError(str(error)) from error
 
-    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Row]:
-        """Yield the rows of a statement, few of them in memory at a time."""
+    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Generator[Row]:
+        """Yield the rows of a statement, few of them in memory at a time; within ``reading``."""
         try:
-            cursor = self._connection.execute(sql, parameters)
-            while rows := cursor.fetchmany(_MOST_ROWS):
-                yield from rows
+            yield from self._connection.execute(sql, parameters)
         except sqlite3.Error as error:
             raise StoreError(str(error)) from error
-
-    def begin_reading(self) -> None:
-        """Begin a read transaction on a consistent snapshot."""
-        self.execute("BEGIN")
-        self.execute("SELECT COUNT(*) FROM sqlite_master")
 
     def damage(self) -> list[str]:
         """Return problems that the database's own integrity check finds."""
         rows = self.execute("PRAGMA integrity_check(5)")
         return [f"the file is damaged: {row[0]}." for row in rows if row[0] != "ok"]
 
+    def insert(
+        self, table: str, columns: Sequence[str], rows: Sequence[Row], more: str = ""
+    ) -> list[Row]:
+        """Insert rows, many in a statement that ends with ``more``, and return what it returns."""
+        found: list[Row] = []
+        for start in range(0, len(rows), _MOST_ROWS):
+            part = rows[start : start + _MOST_ROWS]
+            sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {_marks(part)} {more}"
+            found += self.execute(sql, [value for row in part for value in row])
+        return found
+
     def insert_new(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> list[bool]:
         """Insert rows whose key is not there yet, and say for each whether it was inserted.
 
-        Many in a statement, and one by one only where some are there already: each statement gives
-        up the interpreter's lock and has to get it back from busy threads.
+        Of repeated keys the first one is.
         """
-        into = f"INSERT INTO {table} ({', '.join(columns)}) VALUES "
-        row_sql = f"({', '.join('?' * len(columns))})"
-        found: list[bool] = []
-        try:
-            execute = self._connection.execute
-            while len(found) < len(rows):
-                left = rows[len(found) :]
-                # In powers of two, so that few statements are compiled, and kept.
-                part = left[: min(1 << len(left).bit_length() - 1, _MOST_ROWS)]
-                execute("SAVEPOINT these")
-                values = [value for row in part for value in row]
-                sql = f"{into}{', '.join([row_sql] * len(part))} ON CONFLICT DO NOTHING"
-                if execute(sql, values).rowcount == len(part):
-                    found += [True] * len(part)
-                else:
-                    execute("ROLLBACK TO these")
-                    sql = f"{into}{row_sql} ON CONFLICT DO NOTHING"
-                    found += [execute(sql, row).rowcount == 1 for row in part]
-                execute("RELEASE these")
-        except sqlite3.Error as error:
-            raise StoreError(str(error)) from error
-        return found
+        places = [columns.index(name) for name in _KEYS[table]]
+        first: dict[Row, int] = {}
+        for number, row in enumerate(rows):
+            first.setdefault(tuple([row[place] for place in places]), number)
+        # Always in one order: two servers that insert the same rows would wait for each other.
+        ordered = [rows[first[key]] for key in sorted(first)]
+        more = f"ON CONFLICT DO NOTHING RETURNING {', '.join(_KEYS[table])}"
+        inserted = {first[key] for key in self.insert(table, columns, ordered, more)}
+        return [number in inserted for number in range(len(rows))]
 
     def rows_of(
         self, table: str, keys: Sequence[str], wanted: Sequence[str], values: Sequence[Row]
     ) -> list[Row | None]:
         """Return the wanted columns of the row of each key, None where there is none."""
-        sql = (
-            f"SELECT {', '.join(wanted)} FROM {table} WHERE "
-            f"{' AND '.join(f'{key} = ?' for key in keys)}"
-        )
-        try:
-            execute = self._connection.execute
-            return [execute(sql, value).fetchone() for value in values]
-        except sqlite3.Error as error:
-            raise StoreError(str(error)) from error
-
-    def begin(self) -> None:
-        """Begin a transaction that writes, waiting for other processes that do."""
-        self.execute("BEGIN IMMEDIATE")
+        named = ", ".join(f"it.{name}" for name in (*keys, *wanted))
+        matching = " AND ".join(f"it.{key} = asked.column{n}" for n, key in enumerate(keys, 1))
+        found: dict[Row, Row] = {}
+        for start in range(0, len(values), _MOST_ROWS):
+            part = values[start : start + _MOST_ROWS]
+            sql = f"SELECT {named} FROM (VALUES {_marks(part)}) asked JOIN {table} it ON {matching}"
+            for row in self.execute(sql, [value for key in part for value in key]):
+                found[row[: len(keys)]] = row[len(keys) :]
+        return [found.get(value) for value in values]
 
     def check_file(self) -> None:
         """Raise ``StoreError`` if the file is not the one that was opened."""
@@ -260,46 +246,46 @@ class Connection:
         if not is_same:
             raise StoreError(f"{self._path} was replaced by another file")
 
-    def commit(self) -> None:
-        """Commit and sync, if the file is still the one that was opened."""
-        try:
-            self.check_file()
-        except StoreError:
-            self.rollback()
-            raise
-        self.execute("COMMIT")
-
-    def rollback(self) -> None:
-        """Undo the transaction; a lost connection has done so."""
-        with suppress(StoreError):
-            self.execute("ROLLBACK")
-
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit what is done inside, or roll all of it back."""
-        self.begin()
+        """Commit and sync what is done inside, or undo all of it; other writers wait."""
+        self.execute(self._begin)
         try:
             yield
+            self.check_file()
+            self.execute("COMMIT")
         except BaseException:
-            self.rollback()
+            with suppress(StoreError):  # a lost connection has undone it
+                self.execute("ROLLBACK")
             raise
-        self.commit()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Read the store as it is at one moment."""
+        self.execute(self._begin_reading)
+        try:
+            yield
+        finally:
+            with suppress(StoreError):
+                self.execute("ROLLBACK")
 
     def close(self) -> None:
         """Close the connection; a transaction that was not committed is undone."""
-        with suppress(sqlite3.Error):
-            self._connection.close()
+        self._connection.close()
 
 
-def make_tables(
-    connection: Connection, *, bytes_type: str, number_type: str, migrates: bool
-) -> None:
+def _marks(rows: Sequence[Row]) -> str:
+    """Return the parameters of the values of rows."""
+    return ", ".join([f"({', '.join('?' * len(rows[0]))})"] * len(rows))
+
+
+def make_tables(connection: Connection, types: Mapping[str, str], *, migrates: bool) -> None:
     """Create missing tables; refuse those of another version."""
     connection.execute(TABLES[0])
     connection.insert_new("meta", ("name", "value"), [("schema", SCHEMA_VERSION), ("change", "0")])
     format_of(connection, is_older_good=migrates)
     for table in TABLES[1:]:
-        connection.execute(table.format(bytes=bytes_type, number=number_type))
+        connection.execute(table.format_map(types))
     connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (SCHEMA_VERSION,))
 
 

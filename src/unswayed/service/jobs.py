@@ -13,7 +13,7 @@ from typing import Any
 
 from unswayed.service.catalogue import ACTIVE, Campaign, now_ms
 from unswayed.service.catalogue import campaign as campaign_of
-from unswayed.service.database import Connection
+from unswayed.service.database import COLUMNS, Connection
 from unswayed.service.errors import not_found
 
 QUEUED, RUNNING, DONE, FAILED, LOST = "queued", "running", "done", "failed", "lost"
@@ -54,16 +54,13 @@ def _job(row: tuple[Any, ...]) -> Job:
     return Job(row[0], row[1], state, row[3], row[4], row[5], json.loads(row[6]))
 
 
-_COLUMNS = "id, campaign, state, step, created_ms, alive_ms, result"
-
-
 def jobs_of(
     connection: Connection, name: str, *, state: str | None = None, most: int = KEPT_JOBS
 ) -> list[Job]:
     """Return the jobs of a campaign, the newest first; those with a recorded state if given."""
     where, values = ("", (name,)) if state is None else ("AND state = ?", (name, state))
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM jobs WHERE campaign = ? {where} "
+        f"SELECT {', '.join(COLUMNS['jobs'])} FROM jobs WHERE campaign = ? {where} "
         f"ORDER BY created_ms DESC, id LIMIT {most}",
         values,
     )
@@ -82,7 +79,8 @@ def last_job_ms(connection: Connection, campaign: Campaign) -> int:
 def job_of(connection: Connection, name: str, job_id: str) -> Job:
     """Return a job of a campaign."""
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM jobs WHERE campaign = ? AND id = ?", (name, job_id)
+        f"SELECT {', '.join(COLUMNS['jobs'])} FROM jobs WHERE campaign = ? AND id = ?",
+        (name, job_id),
     )
     if not rows:
         raise not_found(f"campaign {name!r} has no job {job_id[:80]!r}.", "unknown_job")
@@ -99,7 +97,7 @@ def add_job(connection: Connection, name: str) -> tuple[Job, bool]:
             return job, False
     now = now_ms()
     row = (secrets.token_hex(8), name, QUEUED, "", now, now, "{}")
-    connection.execute(f"INSERT INTO jobs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    connection.insert("jobs", COLUMNS["jobs"], [row])
     connection.execute(
         "DELETE FROM jobs WHERE campaign = ? AND created_ms < (SELECT MIN(created_ms) FROM (SELECT "
         f"created_ms FROM jobs WHERE campaign = ? ORDER BY created_ms DESC LIMIT {KEPT_JOBS}) n)",
@@ -163,8 +161,7 @@ def claim(connection: Connection, campaign: Campaign) -> bool:
     if not campaign.settings.daily_report or campaign.state != ACTIVE:
         return False
     row = (campaign.name, today(), now_ms(), _CLAIMED)
-    columns = ("campaign", "day", "created_ms", "report")
-    (is_new,) = connection.insert_new("reports", columns, [row])
+    (is_new,) = connection.insert_new("reports", COLUMNS["reports"], [row])
     return is_new
 
 

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from unswayed.errors import InputError
 from unswayed.service.catalogue import bump, now_ms
-from unswayed.service.database import Connection
+from unswayed.service.database import COLUMNS, Connection
 from unswayed.service.errors import Refusal, not_found
 
 Role = Literal["decide", "reward", "admin"]
@@ -52,10 +52,8 @@ def make_key(connection: Connection, campaign: str, role: str) -> str:
     connection.insert_new("meta", ("name", "value"), [("keyed", "1")])
     key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     key = f"{_PREFIX}_{key_id}_{secret}"
-    connection.execute(
-        "INSERT INTO keys (id, campaign, role, hash, created_ms) VALUES (?, ?, ?, ?, ?)",
-        (key_id, campaign, role, _hash(key), now_ms()),
-    )
+    row = (key_id, campaign, role, _hash(key), now_ms())
+    connection.insert("keys", COLUMNS["keys"], [row])
     bump(connection)
     return key
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 try:
@@ -17,18 +17,7 @@ except ImportError as error:  # pragma: no cover  # tested in an environment wit
     ) from error
 
 from unswayed.errors import InputError
-from unswayed.service.database import (
-    COLUMNS,
-    KEYS,
-    Connection,
-    Database,
-    Row,
-    StoreError,
-    make_tables,
-)
-
-#: PostgreSQL's names of the types of columns.
-_TYPES = {"TEXT": "text", "BIGINT": "int8", "{bytes}": "bytea", "{number}": "float8"}
+from unswayed.service.database import Connection, Database, Row, StoreError, make_tables
 
 #: Ours: how long a connection may take; a request waits for it.
 _CONNECT_SECONDS = 5
@@ -66,8 +55,8 @@ class PostgresqlDatabase(Database):
         """Make the tables; of several servers that start at once, one does."""
         with self.connected() as connection, connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(?)", (_CREATING,))
-            types = {"bytes_type": "BYTEA", "number_type": "DOUBLE PRECISION"}
-            make_tables(connection, **types, migrates=migrates)
+            types = {"bytes": "BYTEA", "number": "DOUBLE PRECISION"}
+            make_tables(connection, types, migrates=migrates)
 
     @contextmanager
     def learner_lock(self) -> Iterator[None]:
@@ -79,19 +68,20 @@ class PostgresqlDatabase(Database):
 
 
 class PostgresqlConnection(Connection):
-    """A connection that writes many rows in one statement: each is a round trip."""
+    """A connection to a server."""
 
     _connection: psycopg.Connection[Any]  # type: ignore[assignment]
+    _begin, _begin_reading = "BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
 
-    def begin(self) -> None:
-        """Begin a transaction that writes."""
-        self.execute("BEGIN")
-
     def check_file(self) -> None:
         """Do nothing: files are the server's."""
+
+    def damage(self) -> list[str]:
+        """Return nothing: PostgreSQL looks after its files itself."""
+        return []
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Run a statement and return its rows."""
@@ -105,69 +95,14 @@ class PostgresqlConnection(Connection):
         except psycopg.Error as error:
             raise StoreError(_first_line(error)) from error
 
-    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Row]:
-        """Yield the rows of a statement from a cursor of the server; within a transaction."""
+    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Generator[Row]:
+        """Yield the rows of a statement from a cursor of the server."""
         try:
             with self._connection.cursor(name="stream") as cursor:
                 cursor.execute(cast("Any", sql.replace("?", "%s")), parameters or None)
                 yield from cursor
         except psycopg.Error as error:
             raise StoreError(_first_line(error)) from error
-
-    def begin_reading(self) -> None:
-        """Begin a transaction that sees one moment."""
-        self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-
-    def damage(self) -> list[str]:
-        """Return nothing: PostgreSQL looks after its files itself."""
-        return []
-
-    def insert_new(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> list[bool]:
-        """Insert the rows of all keys at once; of repeated keys the first."""
-        if not rows:
-            return []
-        key_columns = KEYS[table]
-        places = [columns.index(name) for name in key_columns]
-        first: dict[Row, int] = {}
-        for number, row in enumerate(rows):
-            first.setdefault(tuple(row[place] for place in places), number)
-        chosen = [rows[number] for number in first.values()]
-        arrays = ", ".join(f"?::{_type(table, name)}[]" for name in columns)
-        # Always in one order: two servers that insert the same rows would wait for each other.
-        found = self.execute(
-            f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({arrays}) "
-            f"AS new({', '.join(columns)}) ORDER BY {', '.join(key_columns)} "
-            f"ON CONFLICT DO NOTHING RETURNING {', '.join(key_columns)}",
-            [list(column) for column in zip(*chosen, strict=True)],
-        )
-        inserted = {first[tuple(row)] for row in found}
-        return [number in inserted for number in range(len(rows))]
-
-    def rows_of(
-        self, table: str, keys: Sequence[str], wanted: Sequence[str], values: Sequence[Row]
-    ) -> list[Row | None]:
-        """Look all keys up in one statement."""
-        if not values:
-            return []
-        arrays = ", ".join(f"?::{_type(table, name)}[]" for name in keys)
-        named = ", ".join(f"it.{name}" for name in (*keys, *wanted))
-        matching = " AND ".join(f"it.{name} = asked.{name}" for name in keys)
-        found = self.execute(
-            f"SELECT {named} FROM unnest({arrays}) AS asked({', '.join(keys)}) "
-            f"JOIN {table} AS it ON {matching}",
-            [list(column) for column in zip(*values, strict=True)],
-        )
-        by_key = {tuple(row[: len(keys)]): tuple(row[len(keys) :]) for row in found}
-        return [by_key.get(tuple(value)) for value in values]
-
-    def close(self) -> None:
-        """Close the connection."""
-        with suppress(psycopg.Error):
-            self._connection.close()
-
-
-def _type(table: str, column: str) -> str:
-    return _TYPES[COLUMNS[table][column]]
 
 
 def _first_line(error: Exception) -> str:

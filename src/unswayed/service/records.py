@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator
-from itertools import islice
+from contextlib import closing
+from itertools import chain, islice
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from unswayed.policy import Decider, EpochPlan
 from unswayed.service.attributes import leaf_of
 from unswayed.service.catalogue import bump, now_ms, plan_of, policy_of
 from unswayed.service.catalogue import campaign as campaign_of
-from unswayed.service.database import Connection, Database
+from unswayed.service.database import COLUMNS, Connection, Database
 from unswayed.service.deciding import SHADOW, Ranking, from_bits, play_of
 from unswayed.service.errors import bad_request, not_found
 from unswayed.service.planning import partition_of
@@ -158,13 +159,13 @@ def _joined(
     for decision, value, received_ms, record in connection.execute(
         f"SELECT decision, value, received_ms, record FROM rewards {between}", (name, *ids)
     ):
-        rewards.setdefault(bytes(decision), []).append((received_ms, value))
-        decisions.setdefault(bytes(decision), decode_record(bytes(record)))
+        rewards.setdefault(decision, []).append((received_ms, value))
+        decisions.setdefault(decision, decode_record(record))
     for decision, record in connection.execute(
         f"SELECT decision, record FROM activations {between}", (name, *ids)
     ):
-        shown.add(bytes(decision))
-        decisions.setdefault(bytes(decision), decode_record(bytes(record)))
+        shown.add(decision)
+        decisions.setdefault(decision, decode_record(record))
     for record in islice(decisions.values(), n_recorded, None):
         on_restored(record)
     for id_ in sorted(decisions):
@@ -184,15 +185,13 @@ def _row(
 ) -> tuple[object, ...]:
     if record.plan not in plans and (record.eligible or record.mode == "explore"):
         plans[record.plan], _ = plan_of(connection, record.campaign, record.plan)
-    own = record.propensity or None if record.mode == "shadow" else record.propensity
-    given_mode = own
-    if record.mode == "explore":
+    propensity: float | None = record.propensity
+    given_mode: float | None = 1.0
+    if record.mode == SHADOW:
+        propensity = given_mode = record.propensity or None
+    elif record.mode == "explore":
         given_mode = 1.0 / len(plans[record.plan].rule(record.context).surviving)
-    elif record.mode != "shadow":
-        given_mode = 1.0
     features = [record.attributes.get(name) for name in settings.features]
-    if features:
-        features.append(record.partition.hex() or None)
     return (
         record.id.hex(),
         record.time_ms,
@@ -200,7 +199,7 @@ def _row(
         record.context,
         record.action,
         aggregated(rewards, settings),
-        own,
+        propensity,
         record.mode,
         given_mode,
         len(rewards),
@@ -209,6 +208,7 @@ def _row(
         record.planned_propensity or None,
         from_bits(record.eligible, plans[record.plan]) if record.eligible else None,
         *features,
+        *([record.partition.hex() or None] if features else []),
     )
 
 
@@ -232,7 +232,7 @@ def find_record(connection: Connection, name: str, id_: bytes) -> Record | None:
     for table in ("rewards", "activations"):
         found = connection.rows_of(table, ("campaign", "decision"), ("record",), [(name, id_)])
         if found[0] is not None:
-            return decode_record(bytes(found[0][0]))
+            return decode_record(found[0][0])
     ms = int.from_bytes(id_[:6], "big")
     found_here = (one for one in _chunks(connection, name, ms, ms + 1) if one.id == id_)
     return next(found_here, None)
@@ -241,9 +241,6 @@ def find_record(connection: Connection, name: str, id_: bytes) -> Record | None:
 #: Ours: decisions that are listed, and those that are looked through for a user.
 MOST_LISTED = 50
 _MOST_READ = 200_000
-
-#: Ours: rows of the store that are read at once.
-_ROWS_AT_ONCE = 200
 
 
 def recent_decisions(connection: Connection, name: str, user: str | None) -> dict[str, Any]:
@@ -254,12 +251,18 @@ def recent_decisions(connection: Connection, name: str, user: str | None) -> dic
     settings = campaign_of(connection, name).settings
     found: list[Record] = []
     n_read = 0
-    for record in _newest_first(connection, name):
-        n_read += 1
-        if user is None or record.user == user:
-            found.append(record)
-        if len(found) == MOST_LISTED or n_read == _MOST_READ:
-            break
+    sql = "SELECT records FROM decisions WHERE campaign = ? ORDER BY first_ms DESC"
+    with connection.reading(), closing(connection.stream(sql, (name,))) as rows:
+        newest_first = chain.from_iterable(
+            sorted(decode_records(records), key=lambda one: one.id, reverse=True)
+            for (records,) in rows
+        )
+        for record in islice(newest_first, _MOST_READ):
+            n_read += 1
+            if user is None or record.user == user:
+                found.append(record)
+            if len(found) == MOST_LISTED:
+                break
     rewards = {
         record.id: connection.execute(
             "SELECT received_ms, value FROM rewards WHERE campaign = ? AND decision = ?",
@@ -306,22 +309,6 @@ def assignments(connection: Connection, name: str, user: str, secret: bytes) -> 
             "action": None if is_drawn else str(ruling.action),
         }
     return found
-
-
-def _newest_first(connection: Connection, name: str) -> Iterator[Record]:
-    """Yield decisions by falling time of the rows that hold them."""
-    offset = 0
-    while True:
-        rows = connection.execute(
-            "SELECT records FROM decisions WHERE campaign = ? ORDER BY first_ms DESC "
-            "LIMIT ? OFFSET ?",
-            (name, _ROWS_AT_ONCE, offset),
-        )
-        for (records,) in rows:
-            yield from sorted(decode_records(records), key=lambda one: one.id, reverse=True)
-        if len(rows) < _ROWS_AT_ONCE:
-            return
-        offset += _ROWS_AT_ONCE
 
 
 _WHY = {
@@ -427,12 +414,9 @@ def forgotten_of(connection: Connection, name: str) -> dict[str, int]:
 def refuse_tokens(connection: Connection, name: str, user: str, secret: bytes) -> None:
     """Refuse rewards and activations of all decisions that were made for a user so far."""
     campaign_of(connection, name)
-    key = (name, pseudonym(secret, name, user))
-    connection.execute("DELETE FROM forgotten WHERE campaign = ? AND pseudonym = ?", key)
-    connection.execute(
-        "INSERT INTO forgotten (campaign, pseudonym, before_ms) VALUES (?, ?, ?)",
-        (*key, now_ms() + 1),
-    )
+    row = (name, pseudonym(secret, name, user), now_ms() + 1)
+    more = "ON CONFLICT (campaign, pseudonym) DO UPDATE SET before_ms = excluded.before_ms"
+    connection.insert("forgotten", COLUMNS["forgotten"], [row], more)
     # What names accounts is not kept either; the next report is made without this one.
     connection.execute("DELETE FROM reports WHERE campaign = ?", (name,))
     bump(connection)
@@ -448,8 +432,8 @@ def delete_user(database: Database, name: str, user: str) -> dict[str, int]:
         for (first_ms,) in times:
             with connection.transaction():
                 deleted["decisions"] += _rewrite(connection, name, first_ms, user)
-        for table, column in (("rewards", "decision"), ("activations", "decision")):
-            deleted[table] = _delete_rows(connection, name, table, column, user)
+        for table in ("rewards", "activations"):
+            deleted[table] = _delete_rows(connection, name, table, "decision", user)
         deleted["idempotency_keys"] = _delete_rows(connection, name, "asked", "key", user)
     return deleted
 
@@ -475,10 +459,10 @@ def _rewrite(connection: Connection, name: str, first_ms: int, user: str) -> int
 
 def _delete_rows(connection: Connection, name: str, table: str, column: str, user: str) -> int:
     """Delete the rows of a table whose record is a user's, one at a time."""
-    connection.begin_reading()
-    rows = connection.stream(f"SELECT {column}, record FROM {table} WHERE campaign = ?", (name,))
-    keys = [key for key, record in rows if decode_record(bytes(record)).user == user]
-    connection.rollback()
+    sql = f"SELECT {column}, record FROM {table} WHERE campaign = ?"
+    with connection.reading():
+        rows = connection.stream(sql, (name,))
+        keys = [key for key, record in rows if decode_record(record).user == user]
     for key in set(keys):
         with connection.transaction():
             connection.execute(
@@ -512,7 +496,7 @@ def delete_old(database: Database, campaign: str, before_ms: int) -> bool:
             first = f"SELECT {column} FROM {table} WHERE campaign = ? ORDER BY {column} LIMIT 1"
             while rows := connection.execute(first, (campaign,)):
                 is_id = column == "decision"
-                oldest = int.from_bytes(bytes(rows[0][0])[:6], "big") if is_id else rows[0][0]
+                oldest = int.from_bytes(rows[0][0][:6], "big") if is_id else rows[0][0]
                 if oldest >= limit:
                     break
                 if time.monotonic() > end:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ import msgspec
 from unswayed.errors import InputError, option
 from unswayed.policy import EpochPlan, Policy
 from unswayed.service import catalogue
-from unswayed.service.database import COLUMNS, Connection, format_of, opened
-from unswayed.service.tokens import Secrets, decode_record, decode_records
+from unswayed.service.database import COLUMNS, SCHEMA_VERSION, Connection, Row, format_of, opened
+from unswayed.service.tokens import Record, Secrets, decode_record, decode_records
 from unswayed.storage import whole_file
 
 #: Ours: rows in one statement.
@@ -49,84 +50,60 @@ def check_store(url: str, secret: Secrets | None) -> Findings:
 
     A ``secret`` is compared with the one that the store is bound to.
     """
-    found = Findings()
-    with opened(url).connected() as connection:
-        connection.begin_reading()
-        found.store_format = format_of(connection)
-        found.problems += connection.damage()
-        _check_secret(connection, secret, found)
+    with opened(url).connected() as connection, connection.reading():
+        found = Findings(format_of(connection), problems=connection.damage())
+        rows = connection.execute("SELECT value FROM meta WHERE name = 'secret'")
+        if secret is not None and rows and rows[0][0] != secret.fingerprint:
+            found.problems.append(
+                f"the store belongs to the secret with fingerprint {rows[0][0]}, and this one has "
+                f"{secret.fingerprint}."
+            )
         for campaign in catalogue.campaigns(connection):
             _check_campaign(connection, campaign, found)
     return found
 
 
-def _check_secret(connection: Connection, secret: Secrets | None, found: Findings) -> None:
-    rows = connection.execute("SELECT value FROM meta WHERE name = 'secret'")
-    if secret is not None and rows and rows[0][0] != secret.fingerprint:
-        found.problems.append(
-            f"the store belongs to the secret with fingerprint {rows[0][0]}, and this one has "
-            f"{secret.fingerprint}."
-        )
-
-
 def _check_campaign(connection: Connection, campaign: catalogue.Campaign, found: Findings) -> None:
     name = campaign.name
-    found.problems += islice(_unreadable(connection, name), _LISTED)
+
+    def rows_of(table: str, columns: str) -> Iterator[Row]:
+        return connection.stream(f"SELECT {columns} FROM {table} WHERE campaign = ?", (name,))
+
+    def unreadable(kind: str, table: str, read: Callable[[Any], object]) -> Iterator[str]:
+        for version, text in rows_of(table, f"version, {kind}"):
+            try:
+                read(json.loads(text))
+            except (InputError, ValueError) as error:
+                yield f"{kind} {version} of campaign {name!r} cannot be read: {error}"
+
+    plans = unreadable("plan", "plans", partial(EpochPlan.from_json, campaign=name))
+    policies = unreadable("policy", "policies", Policy.from_json)
+    found.problems += islice(chain(plans, policies), _LISTED)
     version = campaign.plan_version
-    if not connection.execute(
-        "SELECT 1 FROM plans WHERE campaign = ? AND version = ?", (name, version)
-    ):
+    if not any(served == version for (served,) in rows_of("plans", "version")):
         found.problems.append(f"campaign {name!r} has no plan {version}, which is served.")
-    n_decisions = 0
+    numbers = found.numbers[name] = {"decisions": 0}
     wrong = 0
-    for first_ms, last_ms, n, records in connection.stream(
-        "SELECT first_ms, last_ms, n, records FROM decisions WHERE campaign = ?", (name,)
-    ):
-        try:
+    for first_ms, last_ms, n, records in rows_of("decisions", "first_ms, last_ms, n, records"):
+        decoded: list[Record] = []
+        with suppress(msgspec.DecodeError):
             decoded = decode_records(records)
-        except msgspec.DecodeError:
-            decoded = []
-        is_good = len(decoded) == n and all(
+        wrong += len(decoded) != n or not all(
             one.campaign == name and first_ms <= one.time_ms <= last_ms for one in decoded
         )
-        wrong += not is_good
-        n_decisions += len(decoded)
+        numbers["decisions"] += len(decoded)
     if wrong:
         found.problems.append(
             f"campaign {name!r} has {wrong:,} rows of decisions that are damaged."
         )
-    numbers = {"decisions": n_decisions}
     for table in ("rewards", "activations"):
-        numbers[table] = wrong = 0
-        for decision, record in connection.stream(
-            f"SELECT decision, record FROM {table} WHERE campaign = ?", (name,)
-        ):
+        numbers[table] = n_good = 0
+        for decision, record in rows_of(table, "decision, record"):
             numbers[table] += 1
-            is_good = False
             with suppress(msgspec.DecodeError):
-                is_good = decode_record(bytes(record)).id == bytes(decision)
-            wrong += not is_good
-        if wrong:
+                n_good += decode_record(record).id == decision
+        if wrong := numbers[table] - n_good:
             found.problems.append(f"campaign {name!r} has {wrong:,} damaged {table}.")
-    found.numbers[name] = numbers
-
-
-def _unreadable(connection: Connection, name: str) -> Iterator[str]:
-    """Yield sentences about plans and policies that cannot be read."""
-    for version, text in connection.stream(
-        "SELECT version, plan FROM plans WHERE campaign = ?", (name,)
-    ):
-        try:
-            EpochPlan.from_json(json.loads(text), campaign=name)
-        except (InputError, ValueError) as error:
-            yield f"plan {version} of campaign {name!r} cannot be read: {error}"
-    for version, text in connection.stream(
-        "SELECT version, policy FROM policies WHERE campaign = ?", (name,)
-    ):
-        try:
-            Policy.from_json(json.loads(text))
-        except (InputError, ValueError) as error:
-            yield f"policy {version} of campaign {name!r} cannot be read: {error}"
 
 
 def back_up(url: str, to: str) -> dict[str, int]:
@@ -134,43 +111,34 @@ def back_up(url: str, to: str) -> dict[str, int]:
 
     The copy is a store like any other: it is served with the same secret, or copied back.
     """
-    if to.startswith("sqlite:///"):
-        path = Path(to.removeprefix("sqlite:///"))
-        if path.exists():
-            raise InputError(f"{path} is there already; give {option('--to')} another file.")
-        with whole_file(path) as draft:
-            draft.chmod(0o600)
-            return _copied(url, f"sqlite:///{draft.absolute()}")
-    return _copied(url, to)
+    if not to.startswith("sqlite:///"):
+        return _copied(url, to)
+    path = Path(to.removeprefix("sqlite:///"))
+    if path.exists():
+        raise InputError(f"{path} is there already; give {option('--to')} another file.")
+    with whole_file(path) as draft:
+        draft.chmod(0o600)
+        return _copied(url, f"sqlite:///{draft.absolute()}")
 
 
 def _copied(url: str, to: str) -> dict[str, int]:
     target = opened(to)
     target.create()
-    with opened(url).connected() as source, target.connected() as copy:
-        source.begin_reading()
+    with opened(url).connected() as source, target.connected() as copy, source.reading():
         format_of(source)
+        numbers = dict.fromkeys(COLUMNS, 0)
         with copy.transaction():
             if catalogue.campaigns(copy):
                 raise InputError(
                     f"the store that {option('--to')} names has campaigns; name a new one."
                 )
             copy.execute("DELETE FROM meta")
-            return {table: _copy_table(source, copy, table) for table in COLUMNS}
-
-
-def _copy_table(source: Connection, copy: Connection, table: str) -> int:
-    columns = ", ".join(COLUMNS[table])
-    row_sql = f"({', '.join('?' * len(COLUMNS[table]))})"
-    rows = source.stream(f"SELECT {columns} FROM {table}")
-    n = 0
-    while part := list(islice(rows, _ROWS)):
-        copy.execute(
-            f"INSERT INTO {table} ({columns}) VALUES {', '.join([row_sql] * len(part))}",
-            [value for row in part for value in row],
-        )
-        n += len(part)
-    return n
+            for table, columns in COLUMNS.items():
+                rows = source.stream(f"SELECT {', '.join(columns)} FROM {table}")
+                while part := list(islice(rows, _ROWS)):
+                    copy.insert(table, columns, part)
+                    numbers[table] += len(part)
+        return numbers
 
 
 def migrate(url: str) -> tuple[str, str]:
@@ -179,5 +147,4 @@ def migrate(url: str) -> tuple[str, str]:
     with database.connected() as connection:
         before = format_of(connection, is_older_good=True)
     database.create(migrates=True)
-    with database.connected() as connection:
-        return before, format_of(connection)
+    return before, SCHEMA_VERSION

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
-from unswayed.service.database import Connection, Database, StoreError
+from unswayed.service.database import COLUMNS, Connection, Database, StoreError
 from unswayed.service.tokens import Record, decode_record, encode_records
 
 logger = logging.getLogger("unswayed.service")
@@ -119,7 +119,7 @@ Write = Callable[[Connection, list[Any], Counts], Sequence[Any]]
 
 @dataclass(slots=True)
 class _Request:
-    """Rows to write durably, and who waits for them."""
+    """Rows to write durably, and who waits for their results."""
 
     write: Write
     rows: Sequence[Any]
@@ -295,32 +295,35 @@ def write_chunks(connection: Connection, decisions: list[Recorded]) -> None:
     chunks: dict[tuple[str, int], list[Recorded]] = {}
     for one in decisions:
         chunks.setdefault((one.campaign, one.time_ms // LONGEST_CHUNK_MS), []).append(one)
+    rows = []
     for (campaign, _), alike in chunks.items():
         payloads = [payload for one in alike for payload in one.payloads]
         times = [one.time_ms for one in alike]
-        connection.execute(
-            "INSERT INTO decisions (campaign, first_ms, last_ms, n, records) "
-            "VALUES (?, ?, ?, ?, ?)",
-            (campaign, min(times), max(times), len(payloads), encode_records(payloads)),
-        )
+        rows.append((campaign, min(times), max(times), len(payloads), encode_records(payloads)))
+    connection.insert("decisions", COLUMNS["decisions"], rows)
+
+
+def _add_counts(
+    connection: Connection, writer: str, counts: Mapping[CountKey, Sequence[int]], change: str
+) -> None:
+    """Insert or change rows of counters; ``change`` says how, for the column ``{0}``."""
+    names = ("decisions", "rewards", "matches")
+    changes = ", ".join(f"{name} = {change.format(name)}" for name in names)
+    connection.insert(
+        "counts",
+        ("campaign", "context", "mode", "writer", *names),
+        [(*key, writer, *numbers) for key, numbers in counts.items()],
+        f"ON CONFLICT (campaign, context, mode, writer) DO UPDATE SET {changes}",
+    )
 
 
 def _write_counts(connection: Connection, writer: str, counts: Counts) -> None:
-    if not counts:
-        return
     # Every writer has rows of its own: no two processes wait for each other.
-    rows = [
-        (*key, writer, counts[key, "decisions"], counts[key, "rewards"], counts[key, "matches"])
-        for key in dict.fromkeys(key for key, _ in counts)
-    ]
-    connection.execute(
-        "INSERT INTO counts (campaign, context, mode, writer, decisions, rewards, matches) "
-        f"VALUES {', '.join(['(?, ?, ?, ?, ?, ?, ?)'] * len(rows))} "
-        "ON CONFLICT (campaign, context, mode, writer) DO UPDATE "
-        "SET decisions = counts.decisions + excluded.decisions, rewards = counts.rewards + "
-        "excluded.rewards, matches = counts.matches + excluded.matches",
-        [value for row in rows for value in row],
-    )
+    rows = {
+        key: (counts[key, "decisions"], counts[key, "rewards"], counts[key, "matches"])
+        for key, _ in counts
+    }
+    _add_counts(connection, writer, rows, "counts.{0} + excluded.{0}")
 
 
 def count_restored(connection: Connection, found: Mapping[CountKey, int]) -> None:
@@ -328,15 +331,8 @@ def count_restored(connection: Connection, found: Mapping[CountKey, int]) -> Non
 
     They are those of all times, and none is lost again: numbers only grow.
     """
-    for key, number in found.items():
-        connection.execute(
-            "INSERT INTO counts (campaign, context, mode, writer, decisions, rewards, matches) "
-            "VALUES (?, ?, ?, 'restored', ?, 0, 0) "
-            "ON CONFLICT (campaign, context, mode, writer) DO UPDATE SET decisions = "
-            "CASE WHEN excluded.decisions > counts.decisions THEN excluded.decisions "
-            "ELSE counts.decisions END",
-            (*key, number),
-        )
+    larger = "CASE WHEN excluded.{0} > counts.{0} THEN excluded.{0} ELSE counts.{0} END"
+    _add_counts(connection, "restored", {key: (n, 0, 0) for key, n in found.items()}, larger)
 
 
 def write_rewards(
@@ -346,13 +342,12 @@ def write_rewards(
 
     A late reward is not written: what came in time before it is returned, if anything did.
     """
-    timely = [row for row in rows if not row.is_late]
-    columns = NewReward._fields[:6]
-    inserted = iter(connection.insert_new("rewards", columns, [row[:6] for row in timely]))
+    timely = [row[:6] for row in rows if not row.is_late]
+    inserted = iter(connection.insert_new("rewards", NewReward._fields[:6], timely))
     is_new = [not row.is_late and next(inserted) for row in rows]
-    old = [row for row, new in zip(rows, is_new, strict=True) if not new]
+    old = [row[:3] for row, new in zip(rows, is_new, strict=True) if not new]
     wanted = ("value", "received_ms")
-    found = iter(connection.rows_of("rewards", columns[:3], wanted, [row[:3] for row in old]))
+    found = iter(connection.rows_of("rewards", NewReward._fields[:3], wanted, old))
     kept: list[KeptReward | None] = []
     for row, new in zip(rows, is_new, strict=True):
         if new:
@@ -368,9 +363,8 @@ def write_activations(
     connection: Connection, rows: list[NewActivation], _: Counts
 ) -> Sequence[int | None]:
     """Write activations that are new, and return when each decision was activated; None if late."""
-    timely = [row for row in rows if not row.is_late]
     columns = NewActivation._fields[:4]
-    connection.insert_new("activations", columns, [row[:4] for row in timely])
+    connection.insert_new("activations", columns, [row[:4] for row in rows if not row.is_late])
     keys = [row[:2] for row in rows]
     found = connection.rows_of("activations", columns[:2], ("received_ms",), keys)
     return [None if row is None else int(row[0]) for row in found]
@@ -383,4 +377,4 @@ def write_asked(connection: Connection, rows: list[NewAsked], counts: Counts) ->
     counts.update(counted(decode_record(row.record) for row in new))
     write_chunks(connection, [Recorded(row.campaign, row.time_ms, [row.record]) for row in new])
     found = connection.rows_of("asked", ("campaign", "key"), ("record",), [r[:2] for r in rows])
-    return [bytes(row[0]) for row in found if row is not None]
+    return [row[0] for row in found if row is not None]
