@@ -18,10 +18,9 @@ import httpx
 import msgspec
 import uvicorn
 
-from unswayed.service.app import create_app
 from unswayed.service.records import GRACE_MS
 from unswayed.service.service import Service
-from unswayed.service.serving import Prepared, prepare, server_config
+from unswayed.service.serving import Prepared, create_app, prepare, server_config
 from unswayed.service.settings import Configuration, ServerSettings, Settings
 from unswayed.service.tokens import Secrets
 

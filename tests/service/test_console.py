@@ -17,7 +17,7 @@ from tests.browser import NARROW, WIDE, Browser, browser
 from tests.service.learned import PLAIN, learned_policy, publish_learned
 from tests.service.running import SHOP, Running, close_windows, running, until
 from tests.service.traffic import visit
-from unswayed.service.console import routes
+from unswayed.service.console import pages
 from unswayed.service.console.pages import ASSETS, content
 from unswayed.service.keys import make_key
 
@@ -355,13 +355,13 @@ def test_with_keys_an_admin_signs_in_and_nobody_else_sees_anything(
 
 
 def test_a_session_ends_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert routes.SESSION_SECONDS == 12 * 3600
+    assert pages.SESSION_SECONDS == 12 * 3600
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, needs_keys=True) as shop:
         with shop.prepared.database.connected() as connection, connection.transaction():
             admin = make_key(connection, "*", "admin")
         until(lambda: shop.call("GET", "/v1/shop", key=admin).status_code == 200)
         for seconds, status in ((60, 200), (-1, 303)):
-            monkeypatch.setattr(routes, "SESSION_SECONDS", seconds)
+            monkeypatch.setattr(pages, "SESSION_SECONDS", seconds)
             cookie = post(shop, "/console/login", key=admin).headers["set-cookie"].partition(";")[0]
             shop.http.cookies.clear()
             answer = shop.http.get("/", headers={**HTML, "Cookie": cookie})

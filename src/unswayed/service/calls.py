@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -180,15 +180,16 @@ class Endpoint:
         """Handle a request whose body is still to come."""
         path, query = scope.get("path_params") or {}, scope["query_string"]
         service, client = scope["app"].state.service, scope.get("client")
+        is_head = self.is_slow and scope["method"] == "HEAD"
+        one = replace(self, handler=_only_head) if is_head else self
         address = client[0] if client else ""
-        one = self
-        if self.is_slow and scope["method"] == "HEAD":
-            one = replace(self, handler=_only_head)
         reply = await one.reply(service, address, scope["headers"], path, receive, query)
         if isinstance(reply, Response):
             await reply(scope, receive, send)
-        else:
-            await respond(send, reply)
+            return
+        headers = reply.header_list()
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": reply.body})
 
     async def reply(
         self,
@@ -200,9 +201,7 @@ class Endpoint:
         query: bytes = b"",
     ) -> Reply | Response:
         """Return the response, errors too; one of Starlette's if it is streamed."""
-        headers, campaign = dict(header_list), path.get("campaign", "")
-        started = time.perf_counter()
-        status = 500
+        headers, started, status = dict(header_list), time.perf_counter(), 500
         try:
             result = await self._result(service, address, headers, path, body, query)
             if isinstance(result, Response):
@@ -222,6 +221,7 @@ class Endpoint:
             seconds = time.perf_counter() - started
             service.metrics.add_response(self.path, status, seconds)
             if service.server.log_requests:
+                campaign = path.get("campaign", "")
                 fields = {
                     "request_id": request_id(headers.get(b"x-request-id")),
                     "method": self.method,
@@ -256,11 +256,10 @@ class Endpoint:
             decoded = self._decoded(body)
         query = {}
         if query_string:
-            given = parse_qs(query_string.decode("latin-1"), keep_blank_values=True)
-            unknown = sorted(set(given) - set(self.query))
+            query = dict(parse_qsl(query_string.decode("latin-1"), keep_blank_values=True))
+            unknown = sorted(query.keys() - self.query.keys())
             if unknown:
                 raise bad_request(f"there is no query parameter {unknown[0][:80]!r}.")
-            query = {name: values[-1] for name, values in given.items()}
         return await self.handler(Call(service, campaign, path, query, decoded))
 
     def _check_caller(
@@ -294,8 +293,7 @@ class Endpoint:
 
     def _decoded_rows(self, raw: bytes) -> Any:
         """Return a batch with a ``Refusal`` for each malformed row; None if it is no batch."""
-        assert self.body is not None
-        (name,) = self.body.__struct_fields__  # type: ignore[attr-defined]  # a struct's
+        (name,) = self.body.__struct_fields__  # type: ignore[union-attr]  # a struct's
         try:
             given = msgspec.json.decode(raw, type=dict[str, list[msgspec.Raw]])
         except msgspec.ValidationError:
@@ -308,7 +306,7 @@ class Endpoint:
                 rows.append(msgspec.json.decode(row, type=self.row))
             except msgspec.ValidationError as error:
                 rows.append(Refusal(422, "bad_body", wrong_body(error, self.row)))
-        return self.body(rows)
+        return self.body(rows)  # type: ignore[misc]
 
 
 async def _only_head(call: Call) -> Reply:
@@ -330,10 +328,3 @@ def check_origin(headers: Headers) -> None:
             "cross_site",
             "without keys only programs on this machine have access; create a key.",
         )
-
-
-async def respond(send: Send, reply: Reply) -> None:
-    """Send a response."""
-    start = {"type": "http.response.start", "status": reply.status, "headers": reply.header_list()}
-    await send(start)
-    await send({"type": "http.response.body", "body": reply.body})

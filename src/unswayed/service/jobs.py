@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from unswayed.service.catalogue import ACTIVE, Campaign, now_ms
+from unswayed.service.catalogue import Campaign, now_ms
 from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.database import COLUMNS, Connection
 from unswayed.service.errors import not_found
@@ -156,11 +156,10 @@ def today() -> str:
     return f"{datetime.fromtimestamp(now_ms() / 1000.0, UTC):%Y-%m-%d}"
 
 
-def claim(connection: Connection, campaign: Campaign) -> bool:
-    """Claim today's report; return whether it was due and unclaimed."""
-    if not campaign.settings.daily_report or campaign.state != ACTIVE:
-        return False
-    row = (campaign.name, today(), now_ms(), _CLAIMED)
+def claim(connection: Connection, name: str) -> bool:
+    """Claim today's report; return whether nobody did before."""
+    campaign_of(connection, name)
+    row = (name, today(), now_ms(), _CLAIMED)
     (is_new,) = connection.insert_new("reports", COLUMNS["reports"], [row])
     return is_new
 

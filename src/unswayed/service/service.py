@@ -16,13 +16,13 @@ import msgspec
 
 from unswayed.errors import InputError
 from unswayed.policy import Decider
-from unswayed.service import catalogue, keys, writing
+from unswayed.service import catalogue, jobs, keys, writing
+from unswayed.service.catalogue import now_ms
 from unswayed.service.database import Connection, Database, StoreError
 from unswayed.service.deciding import DecideRequest, Serving, check_name
 from unswayed.service.errors import Refusal, conflict, store_unavailable
-from unswayed.service.jobs import start
 from unswayed.service.metrics import Metrics, process_numbers
-from unswayed.service.records import forgotten_of, pseudonym
+from unswayed.service.records import delete_old, forgotten_of, pseudonym
 from unswayed.service.settings import ServerSettings
 from unswayed.service.tokens import (
     Record,
@@ -36,6 +36,12 @@ from unswayed.service.writing import CountKey, NewActivation, NewAsked, NewRewar
 
 #: Ours: seconds between checks for changes in the store, which take microseconds.
 POLL_SECONDS = 0.25
+
+#: Ours: seconds between updates of shared metrics and checks of what is due.
+_CHORE_SECONDS = 1.0
+
+#: Ours: seconds between deletions of old decisions.
+_DELETE_SECONDS = 60.0
 
 logger = logging.getLogger("unswayed.service")
 
@@ -207,12 +213,66 @@ class Service:
         self.is_public = is_public
         self.configured = configured
         self.unfinished_bytes = 0
+        #: The days of the last reports, by campaign.
+        self._reported: dict[str, str] = {}
         #: Audits that the console waits for, by campaign.
         self.audits: dict[str, asyncio.Task[dict[str, Any]]] = {}
 
     def start(self, task: str, campaign: str, **more: str) -> None:
         """Start background work for a campaign, in a process of its own."""
-        start(task, store=self.database.url, campaign=campaign, known=self.server.known, **more)
+        jobs.start(
+            task, store=self.database.url, campaign=campaign, known=self.server.known, **more
+        )
+
+    async def do_chores(self) -> None:
+        """Run the periodic tasks until cancelled."""
+        deleting = time.monotonic()
+        while True:
+            await asyncio.sleep(_CHORE_SECONDS)
+            self.refresh_metrics()
+            try:
+                await asyncio.to_thread(self.metrics.save)
+                await asyncio.to_thread(self._start_what_is_due)
+                if time.monotonic() > deleting:
+                    is_done = await asyncio.to_thread(self._delete_what_is_old)
+                    deleting = time.monotonic() + (_DELETE_SECONDS if is_done else 0.0)
+            except (StoreError, Refusal):
+                continue  # the store is away, or a campaign was deleted meanwhile
+            except Exception:  # a task that ends would never be done again
+                logger.exception("a periodic task failed")
+
+    def _start_what_is_due(self) -> None:
+        """Learn where ``learn_every`` has passed, and make today's report, once in all processes.
+
+        A process asks the store once a day whether the report is made.
+        """
+        for serving in list(self.watcher.state.campaigns.values()):
+            if serving.state != catalogue.ACTIVE:
+                continue
+            every = serving.settings.learn_every
+            if every:
+                with self.database.connected() as connection:
+                    is_due = now_ms() >= jobs.last_job_ms(connection, serving) + 1000.0 * every
+                    if is_due:
+                        with connection.transaction():
+                            job, is_new = jobs.add_job(connection, serving.name)
+                if is_due and is_new:
+                    self.start("learn", serving.name, job=job.id)
+            if serving.settings.daily_report and self._reported.get(serving.name) != jobs.today():
+                with self.database.connected() as connection, connection.transaction():
+                    is_mine = jobs.claim(connection, serving.name)
+                self._reported[serving.name] = jobs.today()
+                if is_mine:
+                    self.start("daily", serving.name)
+
+    def _delete_what_is_old(self) -> bool:
+        """Delete decisions older than ``retention``; return whether none is left."""
+        done = [
+            delete_old(self.database, serving.name, serving.settings.forgotten_before(now_ms()))
+            for serving in list(self.watcher.state.campaigns.values())
+            if serving.settings.retention
+        ]
+        return all(done)
 
     def stop(self) -> None:
         """Write what waits, and end the threads."""

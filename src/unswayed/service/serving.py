@@ -16,7 +16,8 @@ import math
 import re
 import resource
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,13 +26,16 @@ from typing import Any, ClassVar
 import msgspec
 import uvicorn
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from unswayed.errors import InputError, option
 from unswayed.service import catalogue
-from unswayed.service.app import create_app
 from unswayed.service.calls import Endpoint, Reply
+from unswayed.service.console.pages import console_pages
 from unswayed.service.database import Connection, Database, opened
 from unswayed.service.endpoints import ENDPOINTS
 from unswayed.service.errors import Refusal
@@ -206,6 +210,40 @@ def serve(
             on_restart=count_restart,
         )
         supervisor.run()
+
+
+def create_app(begin: Callable[[], Service]) -> Starlette:
+    """Return the application: the API routes, then the console's pages, of which ``/`` is one.
+
+    ``begin`` returns the service of this process, with its threads running.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        service = app.state.service = begin()
+        chores = asyncio.create_task(service.do_chores())
+        try:
+            yield
+        finally:
+            chores.cancel()
+            with suppress(asyncio.CancelledError):
+                await chores
+            await asyncio.to_thread(service.stop)
+            service.refresh_metrics()
+            service.metrics.save()
+
+    async def no_route(_: Request, error: Any) -> Response:
+        refusal = Refusal(error.status_code, "no_route", "there is nothing at this address.")
+        if error.status_code == 405:
+            refusal = Refusal(405, "wrong_method", "this address does not support that method.")
+        return Response(refusal.body(), refusal.status, error.headers, "application/json")
+
+    routes = [Route(one.path, one, methods=[one.method]) for one in ENDPOINTS if one.path != "/"]
+    return Starlette(
+        routes=[*routes, *console_pages()],
+        lifespan=lifespan,
+        exception_handlers={HTTPException: no_route},
+    )
 
 
 class _Server(uvicorn.Server):

@@ -7,16 +7,14 @@ within milliseconds however scarce the processor is, and shares its memory with 
 from __future__ import annotations
 
 import logging
+import mmap
+import multiprocessing
 import os
-import select
 import signal
-import socket
 import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
 
 from unswayed.errors import InputError
 
@@ -34,29 +32,49 @@ MOST_FAILURES = 5
 #: Ours: open requests get this long when a worker is stopped.
 GRACE_SECONDS = 10
 
-_TICK_SECONDS = 1.0
+#: Ours: seconds between looks at signals and workers.
+_TICK_SECONDS = 0.1
 
 #: Called by a worker when it begins to serve, and then every second.
 Beat = Callable[[], None]
 
 
-@dataclass(slots=True, eq=False)
 class _Worker:
-    pid: int
-    line: socket.socket
-    started: float = field(default_factory=time.monotonic)
-    heard: float = 0.0
-    is_closed: bool = False
+    """A process that was forked, and when it began and beat last."""
+
+    def __init__(self, main: Callable[[Beat], None]) -> None:
+        self.started = time.monotonic()
+        self._heard = memoryview(mmap.mmap(-1, 8)).cast("d")  # shared with the process
+        fork = multiprocessing.get_context("fork")
+        self.process = fork.Process(target=main, args=(self._beat,), daemon=True)
+        self.process.start()
+
+    def _beat(self) -> None:
+        self._heard[0] = time.monotonic()
 
     @property
     def is_ready(self) -> bool:
-        return self.heard > 0.0
+        """Whether it has begun to serve."""
+        return self._heard[0] > 0.0
 
-    def is_silent(self, now: float) -> bool:
-        since, limit = (
-            (self.heard, SILENCE_SECONDS) if self.is_ready else (self.started, START_SECONDS)
-        )
-        return now - since > limit
+    @property
+    def how_it_ended(self) -> str | None:
+        """How the process ended, None while it runs."""
+        code = self.process.exitcode
+        if code is None:
+            return None
+        return f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+    def kill_if_silent(self) -> str | None:
+        """Kill a worker that starts for too long or stopped to beat, and say so."""
+        now = time.monotonic()
+        if now - max(self._heard[0], self.started) <= (
+            SILENCE_SECONDS if self.is_ready else START_SECONDS
+        ):
+            return None
+        self.process.kill()
+        self.process.join()
+        return "was silent for too long"
 
 
 class Supervisor:
@@ -82,106 +100,61 @@ class Supervisor:
         self._workers: list[_Worker] = []
         self._leaving: list[_Worker] = []
         self._signals: list[int] = []
-        self._is_ready = self._is_stopping = False
+        self._is_ready = False
         self._n_failures = 0
         self._has_terminal = os.isatty(0)
-        self._wake, self._woken = socket.socketpair()
-        for end in (self._wake, self._woken):
-            end.setblocking(False)
+        #: A pipe that this process alone can write to: it ends when this process does.
+        self._life, self._held = os.pipe()
 
     def run(self) -> None:
         """Run until SIGTERM or SIGINT; ``InputError`` if workers do not start."""
         handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        before = {one: signal.signal(one, self._on_signal) for one in handled}
-        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+        before = {
+            one: signal.signal(one, lambda number, _: self._signals.append(number))
+            for one in handled
+        }
         try:
-            self._workers = [self._forked() for _ in range(self._n_workers)]
-            while not self._is_stopping:
-                self._listen()
-                self._handle_signals()
+            self._workers = [_Worker(self._main) for _ in range(self._n_workers)]
+            while not self._is_asked_to_stop():
                 self._look_after()
+                time.sleep(_TICK_SECONDS)
         finally:
-            signal.set_wakeup_fd(-1)
             self._stop()
             for one, handler in before.items():
                 signal.signal(one, handler)
 
-    def _on_signal(self, number: int, _: object) -> None:
-        self._signals.append(number)
+    def _main(self, beat: Beat) -> None:
+        """Work in the process that was forked; it ends with the supervisor, however that ends."""
+        os.close(self._held)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the supervisor's
 
-    def _forked(self) -> _Worker:
-        """Return a new worker."""
-        ours, theirs = socket.socketpair()
-        sys.stdout.flush()
-        pid = os.fork()
-        if pid:
-            theirs.close()
-            ours.setblocking(False)
-            return _Worker(pid, ours)
+        def follow() -> None:
+            os.read(self._life, 1)
+            os._exit(1)
+
+        threading.Thread(target=follow, daemon=True).start()
         code = 1
         try:
-            self._become_worker(ours)
-            threading.Thread(target=_follow, args=(theirs,), daemon=True).start()
-
-            def beat() -> None:
-                with suppress(OSError):
-                    theirs.send(b".", socket.MSG_DONTWAIT)
-
             self._work(beat)
             code = 0
         except BaseException:
             logger.exception("a worker process failed")
         finally:
             sys.stderr.flush()
-            # Not the way out of the process that was forked: its files are not ours to remove.
-            os._exit(code)
+            os._exit(code)  # without waiting for threads that a store may hold
 
-    def _become_worker(self, line: socket.socket) -> None:
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the supervisor's
-        # As long as anybody holds these, their workers would not see the supervisor end.
-        for worker in (*self._workers, *self._leaving):
-            worker.line.close()
-        for one in (line, self._wake, self._woken):
-            one.close()
-
-    def _listen(self) -> None:
-        """Wait for signals and beats, a second at most."""
-        by_line = {
-            worker.line: worker
-            for worker in (*self._workers, *self._leaving)
-            if not worker.is_closed
-        }
-        ready, _, _ = select.select([self._woken, *by_line], [], [], _TICK_SECONDS)
-        for line in ready:
-            try:
-                data = line.recv(4096)
-            except OSError:
-                data = b""
-            worker = by_line.get(line)
-            if worker is None:
-                continue
-            if not data:
-                worker.is_closed = True
-                continue
-            worker.heard = time.monotonic()
-            self._n_failures = 0
-            if not self._is_ready:
-                self._is_ready = True
-                self._on_ready()
-
-    def _handle_signals(self) -> None:
+    def _is_asked_to_stop(self) -> bool:
+        """Handle the signals that came: SIGHUP reloads, unless it says that the terminal closed."""
         while self._signals:
-            number = self._signals.pop(0)
-            if number != signal.SIGHUP or self._lost_terminal():
-                self._is_stopping = True
-                return
+            if self._signals[0] != signal.SIGHUP or self._lost_terminal():
+                return True
+            self._signals.pop(0)
             self._reload()
+        return False
 
     def _lost_terminal(self) -> bool:
-        """Whether the terminal was closed, which sends SIGHUP, too."""
         if not self._has_terminal:
             return False
         try:
@@ -192,24 +165,21 @@ class Supervisor:
 
     def _look_after(self) -> None:
         """Replace workers that ended or send no heartbeat."""
-        now = time.monotonic()
-        for worker in [one for one in self._leaving if _ended(one) is not None]:
-            worker.line.close()
-            self._leaving.remove(worker)
+        self._leaving = [one for one in self._leaving if one.how_it_ended is None]
+        if any(worker.is_ready for worker in self._workers):
+            self._n_failures = 0
+            if not self._is_ready:
+                self._is_ready = True
+                self._on_ready()
         for place, worker in enumerate(self._workers):
-            how = _ended(worker)
-            if how is None and worker.is_silent(now):
-                os.kill(worker.pid, signal.SIGKILL)
-                os.waitpid(worker.pid, 0)
-                how = "was silent for too long"
-            if how is None or self._is_stopping:
+            how = worker.how_it_ended or worker.kill_if_silent()
+            if how is None:
                 continue
-            worker.line.close()
-            logger.warning("worker %d %s; another one is started.", worker.pid, how)
+            logger.warning("worker %d %s; another one is started.", worker.process.pid, how)
             self._on_restart()
             if not worker.is_ready:
                 self._count_failure()
-            self._workers[place] = self._forked()
+            self._workers[place] = _Worker(self._main)
 
     def _count_failure(self) -> None:
         self._n_failures += 1
@@ -228,56 +198,29 @@ class Supervisor:
             logger.warning("not reloaded: %s", error.on_command_line)
             return
         for place, old in enumerate(self._workers):
-            new = self._forked()
-            while not new.is_ready and _ended(new) is None and not self._is_stopping:
-                self._leaving.append(new)  # so that it is listened to
-                self._listen()
-                self._leaving.remove(new)
-                if signal.SIGTERM in self._signals or signal.SIGINT in self._signals:
-                    self._is_stopping = True
+            new = _Worker(self._main)
+            while not new.is_ready and new.how_it_ended is None:
+                if {signal.SIGTERM, signal.SIGINT} & set(self._signals):
+                    break
+                time.sleep(_TICK_SECONDS)
             if not new.is_ready:
                 logger.error("not reloaded: a new worker did not serve; the old ones stay.")
                 self._leaving.append(new)
                 return
             self._workers[place] = new
             self._leaving.append(old)
-            with suppress(ProcessLookupError):
-                os.kill(old.pid, signal.SIGTERM)
+            old.process.terminate()
         logger.info("reloaded")
 
     def _stop(self) -> None:
         """Stop all workers: those that take too long are killed."""
         left = [*self._workers, *self._leaving]
         for worker in left:
-            with suppress(ProcessLookupError):
-                os.kill(worker.pid, signal.SIGTERM)
+            worker.process.terminate()
         deadline = time.monotonic() + GRACE_SECONDS + 5.0
-        while left := [one for one in left if _ended(one) is None]:
-            if time.monotonic() > deadline:
-                for worker in left:
-                    with suppress(ProcessLookupError):
-                        os.kill(worker.pid, signal.SIGKILL)
-            time.sleep(0.02)
-        for end in (self._wake, self._woken, *(one.line for one in self._workers + self._leaving)):
-            end.close()
-
-
-def _follow(line: socket.socket) -> None:
-    """End this process when the supervisor ends, however that happens."""
-    with suppress(OSError):
-        while line.recv(64):
-            pass
-    os._exit(1)
-
-
-def _ended(worker: _Worker) -> str | None:
-    """Return how a worker ended, None while it runs."""
-    try:
-        pid, status = os.waitpid(worker.pid, os.WNOHANG)
-    except ChildProcessError:
-        return "is gone"
-    if not pid:
-        return None
-    if os.WIFSIGNALED(status):
-        return f"was ended by signal {os.WTERMSIG(status)}"
-    return f"ended with exit code {os.WEXITSTATUS(status)}"
+        for worker in left:
+            worker.process.join(max(deadline - time.monotonic(), 0.0))
+            worker.process.kill()
+            worker.process.join()
+        os.close(self._life)
+        os.close(self._held)

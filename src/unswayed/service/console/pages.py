@@ -1,27 +1,52 @@
-"""Render the templates of ``assets/pages.html``, and format the values they show.
+"""The pages of the console: what the service's own routes return, as HTML.
 
-Whatever a template is given is text and is escaped, unless it is ``Markup``.
+They are open with an admin's key, or from this machine while there is no key. Templates are in
+``assets/pages.html``; whatever they are given is text and is escaped, unless it is ``Markup``.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import hmac
 import html
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote
 
+import msgspec
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
-from starlette.responses import Response
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
 
 from unswayed.learners.explaining import is_suspected
 from unswayed.learners.features.shape import NO_LEAF
 from unswayed.learners.from_log import STEPS
+from unswayed.policy.partition import EVERYBODY
 from unswayed.reports.page import STYLE
 from unswayed.reports.svg import Strip, bars, interval_strip, text_of
+from unswayed.service import endpoints
+from unswayed.service.calls import Call, check_origin, read_body, refusal_of
+from unswayed.service.catalogue import now_ms
+from unswayed.service.errors import Refusal, not_found
+from unswayed.service.keys import EVERY_CAMPAIGN, Key, key_of
+from unswayed.service.service import Service
+from unswayed.service.status import counted
+
+COOKIE = "unswayed_console"
+
+#: Ours: lifetime of a session.
+SESSION_SECONDS = 12 * 3600
+
+#: Ours: bytes of a login form; a key has 64 characters.
+_LONGEST_FORM = 4_096
 
 #: Ours: characters of a text that are shown; labels have at most 256 bytes.
 _MOST_LETTERS = 2_000
@@ -63,12 +88,6 @@ ASSETS = {
 }
 
 
-def asset(name: str) -> Response:
-    """Return a file that pages load."""
-    headers = {**HEADERS, "cache-control": "no-cache"}
-    return Response(ASSETS[name], media_type=_TYPES[name.rpartition(".")[2]], headers=headers)
-
-
 def _text(value: object) -> Markup:
     """Escape a text; pass markup through, and None as an empty text."""
     if value is None or isinstance(value, Markup):
@@ -76,7 +95,7 @@ def _text(value: object) -> Markup:
     return Markup(text_of(value, most=_MOST_LETTERS))
 
 
-def number(value: float | None, digits: int = 3) -> Markup:
+def number(value: float | None, digits: int = 3, kind: str | None = None) -> Markup:
     """Format a number for reading, with all its digits in the markup.
 
     >>> number(0.12345), number(1234567), number(None)
@@ -84,15 +103,9 @@ def number(value: float | None, digits: int = 3) -> Markup:
     """  # noqa: E501  # the output is one line
     if value is None or not math.isfinite(value):
         return Markup("-")
-    is_whole = isinstance(value, int) or value.is_integer()
-    shown = f"{value:,.0f}" if is_whole else f"{value:.{digits}f}"
-    return Markup(f'<data value="{value!r}">{shown}</data>')
-
-
-def _percent(value: float | None) -> Markup:
-    if value is None or not math.isfinite(value):
-        return Markup("-")
-    return Markup(f'<data value="{value!r}">{value:.1%}</data>')
+    if kind is None:
+        kind = ",.0f" if isinstance(value, int) or value.is_integer() else f".{digits}f"
+    return Markup(f'<data value="{value!r}">{value:{kind}}</data>')
 
 
 def _moment(ms: int) -> Markup:
@@ -193,24 +206,24 @@ def _summary(lies: Sequence[Mapping[str, Any]], changed: Mapping[str, Any]) -> s
     return f"About {accounts:,.0f} accounts stand out and no longer count; {effect}{doubt}"
 
 
-def _shifts(items: Sequence[Mapping[str, Any]]) -> Markup:
-    rows = [(str(item["action"]), item["shift"]) for item in items[:_MOST_BARS]]
-    return Markup(bars(rows, title="shift of each action's mean"))
-
-
 _environment = Environment(
     autoescape=True, undefined=StrictUndefined, finalize=_text, trim_blocks=True, lstrip_blocks=True
 )
 _environment.filters.update(
     number=number,
-    percent=_percent,
+    percent=lambda value: number(value, kind=".1%"),
     moment=_moment,
     td=_td,
     span=_span,
     explored=_explored,
     mapped=_mapped,
     summary=_summary,
-    shifts=_shifts,
+    shifts=lambda items: Markup(
+        bars(
+            [(str(item["action"]), item["shift"]) for item in items[:_MOST_BARS]],
+            title="shift of each action's mean",
+        )
+    ),
     suspected=is_suspected,
     sentence=lambda text: text[:1].upper() + text[1:],
     quoted=lambda text: quote(text, safe=""),
@@ -232,12 +245,11 @@ def content(name: str, *values: object) -> Markup:
     return made
 
 
-def fragment(name: str, *values: object, status: int = 200) -> Response:
-    """Return a part of a page, for htmx to swap in."""
-    return _response(content(name, *values), status)
+def _html(markup: str, status: int = 200) -> Response:
+    return Response(markup, status, HEADERS, "text/html")
 
 
-def page(
+def _page(
     title: str,
     inside: Markup,
     *,
@@ -247,8 +259,291 @@ def page(
     status: int = 200,
 ) -> Response:
     """Return a whole page; ``campaign`` and ``area`` say where in the navigation it is."""
-    return _response(content("page", title, inside, campaign, area, is_signed_in).lstrip(), status)
+    return _html(content("page", title, inside, campaign, area, is_signed_in).lstrip(), status)
 
 
-def _response(markup: str, status: int) -> Response:
-    return Response(markup, status_code=status, media_type="text/html", headers=HEADERS)
+def _sorry(refusal: Refusal) -> Response:
+    return _page("That did not work", content("sorry", refusal.message), status=refusal.status)
+
+
+def _to(address: str) -> Response:
+    # 303: the browser fetches it with GET, and reloading does not send a form again.
+    return RedirectResponse(address, status_code=303, headers=HEADERS)
+
+
+#: Who looks while there are no keys; it may see every campaign.
+_NOBODY = Key("", EVERY_CAMPAIGN, "admin", "", 0)
+
+Show = Callable[[Call, Key], Awaitable[Response]]
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def _viewer_of(request: Request) -> Key | None:
+    """Return the key of an admin who is signed in; None if they have to sign in first."""
+    service: Service = request.app.state.service
+    if not service.needs_keys:
+        check_origin(dict(request.scope["headers"]))
+        return _NOBODY
+    key_id, _, rest = request.cookies.get(COOKIE, "").partition(".")
+    expires, _, given = rest.partition(".")
+    key = service.watcher.state.keys.get(key_id)
+    if key is None or not (expires.isascii() and expires.isdigit() and len(expires) <= 12):
+        return None
+    is_tagged = hmac.compare_digest(given.encode(), _session_tag(service, key, expires).encode())
+    if not is_tagged or int(expires) < time.time() or key.role != "admin":
+        return None
+    service.rates.take(key.id)
+    return key
+
+
+def _session_tag(service: Service, key: Key, expires: str) -> str:
+    # The name in front keeps these tags apart from all else that the secret is used for.
+    said = f"unswayed console session {key.id} {expires} {key.hash}"
+    secret = service.watcher.secrets.assignment
+    return hmac.new(secret, said.encode(), hashlib.sha256).hexdigest()
+
+
+def _check_same_origin(request: Request) -> None:
+    """Reject forms sent from other sites; browsers always send the origin."""
+    origin = request.headers.get("origin", "").partition("://")[2]
+    if not origin or origin != request.headers.get("host"):
+        raise Refusal(403, "cross_site", "this form was not sent from a page of this service.")
+
+
+def _call(request: Request) -> Call:
+    found: Mapping[str, str] = request.path_params
+    campaign, query = found.get("campaign", EVERY_CAMPAIGN), dict(request.query_params)
+    return Call(request.app.state.service, campaign, found, query, None)
+
+
+def _shown(show: Show, *, is_post: bool = False) -> Handler:
+    """Return a handler that checks access and shows every error as a page."""
+
+    async def handle(request: Request) -> Response:
+        try:
+            if is_post:
+                _check_same_origin(request)
+            viewer = _viewer_of(request)
+            if viewer is None:
+                if "hx-request" in request.headers:
+                    return _html(content("session_ended"), status=401)
+                return _to("/console/login")
+            call = _call(request)
+            if "campaign" in call.path and not viewer.may((), call.campaign):
+                return _sorry(Refusal(403, "forbidden", "your key does not open this campaign."))
+            return await show(call, viewer)
+        except Exception as error:
+            return _sorry(refusal_of(error, request.url.path))
+
+    return handle
+
+
+def _campaign_page(
+    call: Call, viewer: Key, title: str, area: str, name: str, *values: object
+) -> Response:
+    inside, is_signed_in = content(name, *values), viewer is not _NOBODY
+    campaign = call.path.get("campaign")
+    return _page(title, inside, campaign=campaign, area=area, is_signed_in=is_signed_in)
+
+
+def _page_of(name: str, title: str, area: str, *sources: endpoints.Handler) -> Show:
+    """Return a page that shows what some routes return; its title is the campaign's by default."""
+
+    async def show(call: Call, viewer: Key) -> Response:
+        found = [await source(call) for source in sources]
+        shown_title = title or call.campaign
+        return _campaign_page(call, viewer, shown_title, area, name, call.campaign, *found)
+
+    return show
+
+
+def _part_of(name: str, source: endpoints.Handler) -> Show:
+    """Return a part of a page, for htmx to swap in, that shows what a route returns."""
+
+    async def show(call: Call, _: Key) -> Response:
+        return _html(content(name, call.campaign, await source(call)))
+
+    return show
+
+
+def _done(work: endpoints.Handler, area: str) -> Show:
+    """Return a handler that does what a route does, and goes to a page of the campaign."""
+
+    async def show(call: Call, _: Key) -> Response:
+        await work(call)
+        return _to(f"/console/c/{call.campaign}{area}")
+
+    return show
+
+
+async def _home(request: Request) -> Response:
+    """Return the overview for browsers; other clients get JSON."""
+    if "text/html" not in request.headers.get("accept", ""):
+        return JSONResponse(await endpoints.index(_call(request)))
+    return await _shown(_overview)(request)
+
+
+async def _overview(call: Call, viewer: Key) -> Response:
+    rows = await _live_rows(call, viewer)
+    return _campaign_page(call, viewer, "Campaigns", "", "overview", rows, now_ms())
+
+
+async def _live(call: Call, viewer: Key) -> Response:
+    return _html(content("totals", await _live_rows(call, viewer), now_ms()))
+
+
+async def _live_rows(call: Call, viewer: Key) -> list[dict[str, Any]]:
+    """Return the campaigns that may be seen, with the totals of this moment."""
+    campaigns = (await endpoints.list_campaigns(call))["campaigns"]
+    return [
+        {
+            **msgspec.to_builtins(one),
+            "mode": one.settings.mode,
+            **(await call.read(counted, one.name))[1],
+        }
+        for one in campaigns
+        if viewer.may((), one.name)
+    ]
+
+
+async def _confirm(call: Call, viewer: Key) -> Response:
+    """Ask for confirmation to serve a version."""
+    served, wanted = await endpoints.show_policy(call), await endpoints.show_version(call)
+    held = (await endpoints.show_campaign(call)).settings.held_action
+
+    hashes = {(one["policy"] or {}).get("partition", {}).get("hash") for one in (served, wanted)}
+    contexts = [*served["plan"]["contexts"]]
+    if len(hashes) == 2:  # the leaves differ
+        contexts += (wanted["policy"] or {"policy": [EVERYBODY]})["policy"]
+
+    def plays(version: Mapping[str, Any], context: str) -> str:
+        policy = version["policy"]
+        if len(hashes) == 2 and context not in (policy or {"policy": [EVERYBODY]})["policy"]:
+            return "-"
+        if policy is None:
+            return str(held)
+        return str(policy["policy"].get(context, policy["default_action"]))
+
+    both = [
+        (context, plays(served, context), plays(wanted, context))
+        for context in dict.fromkeys(contexts)
+    ]
+    changes = [row for row in both if row[1] != row[2]][:MOST_ROWS]
+    version = wanted["version"]
+    shown = (call.campaign, version, served["version"], changes)
+    return _campaign_page(
+        call, viewer, f"Serve policy {version}?", "/policies", "confirmation", *shown
+    )
+
+
+async def _users(call: Call, viewer: Key) -> Response:
+    """Return the page of a user, go to a decision, or ask for either."""
+    asked = call.query.get("user", "")
+    if re.fullmatch("[0-9a-f]{32}", asked.strip()):
+        return _to(f"/console/c/{call.campaign}/decisions/{asked.strip()}")
+    found = await endpoints.list_decisions(call if asked else call._replace(query={}))
+    title, name = (f"User {asked}", "user") if asked else ("Users and decisions", "users")
+    return _campaign_page(call, viewer, title, "/users", name, call.campaign, found)
+
+
+async def _audit_now(call: Call, _: Key) -> Response:
+    """Audit what was recorded so far; those who ask meanwhile get the same audit."""
+    running = call.service.audits
+    task = running.get(call.campaign)
+    if task is None:
+        task = running[call.campaign] = asyncio.create_task(endpoints.audit(call))
+        task.add_done_callback(lambda _: running.pop(call.campaign, None))
+    try:
+        found, refused = await asyncio.shield(task), ""
+    except Refusal as refusal:
+        found, refused = None, refusal.message
+    return _html(content("audited", call.campaign, found, refused, now_ms()))
+
+
+async def _login(request: Request) -> Response:
+    """Show the login form, or check the key and start a session; the key is not stored."""
+    if request.method != "POST":
+        return _page("Sign in", content("login", ""))
+    service: Service = request.app.state.service
+    try:
+        _check_same_origin(request)
+        headers = dict(request.scope["headers"])
+        body = await read_body(service, headers, request.receive, _LONGEST_FORM)
+        presented = parse_qs(body.decode("latin-1")).get("key", [""])[-1].strip()
+        key = key_of(presented, service.watcher.state.keys)
+    except Refusal as refusal:
+        return _page("Sign in", content("login", refusal.message), status=refusal.status)
+    if key.role != "admin":
+        return _page("Sign in", content("login", "the console needs an admin's key."), status=403)
+    expires = str(int(time.time()) + SESSION_SECONDS)
+    response = _to("/")
+    response.set_cookie(
+        COOKIE,
+        f"{key.id}.{expires}.{_session_tag(service, key, expires)}",
+        max_age=SESSION_SECONDS,
+        httponly=True,
+        samesite="strict",
+        # Behind a proxy only the browser knows whether the way to it is encrypted.
+        secure=request.headers.get("origin", "").startswith("https://"),
+    )
+    return response
+
+
+async def _logout(request: Request) -> Response:
+    """End the session."""
+    try:
+        _check_same_origin(request)
+    except Refusal as refusal:
+        return _sorry(refusal)
+    response = _to("/console/login")
+    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    return response
+
+
+async def _asset(request: Request) -> Response:
+    """Return a file that pages load; these are public."""
+    name = request.path_params["name"]
+    if name not in ASSETS:
+        return _sorry(not_found("there is no such file."))
+    headers = {**HEADERS, "cache-control": "no-cache"}
+    return Response(ASSETS[name], 200, headers, _TYPES[name.rpartition(".")[2]])
+
+
+_ONE = "/console/c/{campaign}"
+_ACTIVATE = f"{_ONE}/policies/{{version}}/activate"
+_SHOWN: dict[str, Show] = {
+    "/console/live": _live,
+    _ONE: _page_of(
+        "campaign", "", "", endpoints.status, endpoints.show_policy, endpoints.list_decisions
+    ),
+    f"{_ONE}/recent": _part_of("latest", endpoints.list_decisions),
+    f"{_ONE}/policies": _page_of(
+        "policies", "Policies", "/policies", endpoints.list_policies, endpoints.show_policy
+    ),
+    _ACTIVATE: _confirm,
+    f"{_ONE}/jobs": _page_of("jobs", "Learning", "/jobs", endpoints.list_jobs),
+    f"{_ONE}/jobs/now": _part_of("job_rows", endpoints.list_jobs),
+    f"{_ONE}/users": _users,
+    f"{_ONE}/decisions/{{decision}}": _page_of(
+        "decision", "Why", "/users", endpoints.explain_decision
+    ),
+    f"{_ONE}/audit": _page_of("evidence", "Audit", "/audit", endpoints.show_policy),
+    f"{_ONE}/audit/now": _audit_now,
+}
+_POSTED: dict[str, Show] = {
+    _ACTIVATE: _done(endpoints.activate_version, "/policies"),
+    f"{_ONE}/learn": _done(endpoints.learn, "/jobs"),
+}
+
+
+def console_pages() -> list[BaseRoute]:
+    """Return the routes of all pages."""
+    handlers: list[tuple[str, str, Handler]] = [
+        ("/", "GET", _home),
+        ("/console/login", "GET POST", _login),
+        ("/console/logout", "POST", _logout),
+        ("/console/assets/{name}", "GET", _asset),
+        *((path, "POST", _shown(show, is_post=True)) for path, show in _POSTED.items()),
+        *((path, "GET", _shown(show)) for path, show in _SHOWN.items()),
+    ]
+    return [Route(path, handler, methods=methods.split()) for path, methods, handler in handlers]
