@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from unswayed.errors import InputError
-from unswayed.service.database import Connection, StoreError
+from unswayed.service.database import StoreError
 from unswayed.service.errors import Refusal, bad_request, store_unavailable, wrong_body
 from unswayed.service.keys import EVERY_CAMPAIGN, Role, key_of
 from unswayed.service.metrics import request_id
@@ -33,7 +33,6 @@ _MOST_UNFINISHED = 64
 _OWN_NAMES = (b"127.0.0.1", b"localhost", b"[::1]")
 
 Result = TypeVar("Result")
-Parameters = ParamSpec("Parameters")
 Headers = Mapping[bytes, bytes]
 
 
@@ -121,31 +120,21 @@ class Call(NamedTuple):
     query: Mapping[str, str]
     body: Any
 
-    async def read(
-        self,
-        look: Callable[Concatenate[Connection, Parameters], Result],
-        *arguments: Parameters.args,
-        **options: Parameters.kwargs,
-    ) -> Result:
+    async def read(self, look: Callable[..., Result], *arguments: Any) -> Result:
         """Read from the store, outside the event loop."""
 
         def run() -> Result:
             with self.service.database.connected() as connection:
-                return look(connection, *arguments, **options)
+                return look(connection, *arguments)
 
         return await run_in_threadpool(run)
 
-    async def change(
-        self,
-        make: Callable[Concatenate[Connection, Parameters], Result],
-        *arguments: Parameters.args,
-        **options: Parameters.kwargs,
-    ) -> Result:
+    async def change(self, make: Callable[..., Result], *arguments: Any) -> Result:
         """Change the store in one transaction; this process sees the change at once."""
 
         def run() -> Result:
             with self.service.database.connected() as connection, connection.transaction():
-                result = make(connection, *arguments, **options)
+                result = make(connection, *arguments)
             self.service.watcher.refresh()
             return result
 

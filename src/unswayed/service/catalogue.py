@@ -12,7 +12,7 @@ import msgspec
 from unswayed.errors import InputError
 from unswayed.policy import EpochPlan, Policy
 from unswayed.service.database import COLUMNS, OF_CAMPAIGNS, Connection
-from unswayed.service.errors import conflict, not_found
+from unswayed.service.errors import Refusal
 from unswayed.service.planning import Progress, make_plan, next_plan_of
 from unswayed.service.settings import Settings, check_name
 
@@ -39,12 +39,6 @@ class Campaign(msgspec.Struct, frozen=True, rename=_RENAMED):
 def now_ms() -> int:
     """Return the time in milliseconds since 1970, never negative."""
     return max(time.time_ns() // 1_000_000, 0)
-
-
-def change_number(connection: Connection) -> int:
-    """Return a number that grows with every change of campaigns, plans and keys."""
-    ((value,),) = connection.execute("SELECT value FROM meta WHERE name = 'change'")
-    return int(value)
 
 
 def bump(connection: Connection) -> None:
@@ -74,9 +68,9 @@ def campaign(connection: Connection, name: str) -> Campaign:
     return found[0]
 
 
-def unknown_campaign(name: str) -> Exception:
+def unknown_campaign(name: str) -> Refusal:
     """Return the refusal of an unknown campaign."""
-    return not_found(f"there is no campaign {name[:80]!r}; create it first.", "unknown_campaign")
+    return Refusal(404, "unknown_campaign", f"there is no campaign {name[:80]!r}; create it first.")
 
 
 def create_campaign(connection: Connection, name: str, settings: Settings) -> Campaign:
@@ -88,7 +82,9 @@ def create_campaign(connection: Connection, name: str, settings: Settings) -> Ca
     if not is_new:
         there = campaign(connection, name)
         if there.settings != settings:
-            raise conflict(f"there is a campaign {name!r} with other settings.", "campaign_exists")
+            raise Refusal(
+                409, "campaign_exists", f"there is a campaign {name!r} with other settings."
+            )
         return there
     return publish(connection, name, reason="created")
 
@@ -115,7 +111,12 @@ def publish(
         before, played = plan_of(connection, name, old.plan_version - 1)
         is_moved = _shape(policy) != _shape(policy_of(connection, name, played))
         if is_moved and progress is None:
-            before = _last_plan_of(connection, name, chosen, before)
+            # What was explored when this policy was served last, in the epoch of now.
+            ((last,),) = connection.execute(
+                "SELECT MAX(version) FROM plans WHERE campaign = ? AND policy = ?", (name, chosen)
+            )
+            if last is not None:
+                before = replace(plan_of(connection, name, last)[0], epoch=before.epoch)
         plan = next_plan_of(before, settings, policy, progress, is_moved=is_moved)
     row = (name, old.plan_version, now_ms(), reason, chosen, json.dumps(plan.to_json()))
     connection.insert("plans", COLUMNS["plans"], [row])
@@ -132,25 +133,13 @@ def _shape(policy: Policy | None) -> str:
     return "" if policy is None or policy.partition is None else policy.partition.hash
 
 
-def _last_plan_of(
-    connection: Connection, name: str, policy_version: int, now: EpochPlan
-) -> EpochPlan:
-    """Return what was explored when a policy was last served, in the epoch of now."""
-    rows = connection.execute(
-        "SELECT MAX(version) FROM plans WHERE campaign = ? AND policy = ?", (name, policy_version)
-    )
-    if rows[0][0] is None:
-        return now
-    return replace(plan_of(connection, name, rows[0][0])[0], epoch=now.epoch)
-
-
 def plan_of(connection: Connection, name: str, version: int) -> tuple[EpochPlan, int]:
     """Return a plan and the version of the policy it plays."""
     rows = connection.execute(
         "SELECT plan, policy FROM plans WHERE campaign = ? AND version = ?", (name, version)
     )
     if not rows:
-        raise not_found(f"campaign {name!r} has no plan {version}.", "unknown_plan")
+        raise Refusal(404, "unknown_plan", f"campaign {name!r} has no plan {version}.")
     return EpochPlan.from_json(json.loads(rows[0][0]), campaign=name), int(rows[0][1])
 
 
@@ -162,7 +151,7 @@ def policy_of(connection: Connection, name: str, version: int) -> Policy | None:
         "SELECT policy FROM policies WHERE campaign = ? AND version = ?", (name, version)
     )
     if not rows:
-        raise not_found(f"campaign {name!r} has no policy {version}.", "unknown_policy")
+        raise Refusal(404, "unknown_policy", f"campaign {name!r} has no policy {version}.")
     return Policy.from_json(json.loads(rows[0][0]))
 
 
@@ -172,13 +161,15 @@ def policy_versions(connection: Connection, name: str) -> list[dict[str, Any]]:
     rows = connection.execute(
         "SELECT version, created_ms, job FROM policies WHERE campaign = ? ORDER BY version", (name,)
     )
-    found: list[dict[str, Any]] = [
-        {"version": NOTHING_LEARNED, "created_ms": there.created_ms, "job": ""}
+    return [
+        {
+            "version": version,
+            "created_ms": created_ms,
+            "job": job,
+            "is_active": version == there.policy_version,
+        }
+        for version, created_ms, job in [(NOTHING_LEARNED, there.created_ms, ""), *rows]
     ]
-    found += [{"version": row[0], "created_ms": row[1], "job": row[2]} for row in rows]
-    for one in found:
-        one["is_active"] = one["version"] == there.policy_version
-    return found
 
 
 def add_policy(
@@ -199,13 +190,8 @@ def add_policy(
     row = (name, version, now_ms(), job, json.dumps(policy.to_json()))
     connection.insert("policies", COLUMNS["policies"], [row])
     if activate and there.state == ACTIVE:
-        publish(
-            connection,
-            name,
-            reason=f"policy {version} was learned",
-            policy_version=version,
-            progress=progress,
-        )
+        reason = f"policy {version} was learned"
+        publish(connection, name, reason=reason, policy_version=version, progress=progress)
     return version
 
 
@@ -214,10 +200,9 @@ def activate_policy(connection: Connection, name: str, version: int) -> Campaign
     there = campaign(connection, name)
     if version == there.policy_version:
         return there
-    policy_of(connection, name, version)
-    return publish(
-        connection, name, reason=f"policy {version} was activated", policy_version=version
-    )
+    policy_of(connection, name, version)  # refuses one that is not there
+    reason = f"policy {version} was activated"
+    return publish(connection, name, reason=reason, policy_version=version)
 
 
 def change_settings(connection: Connection, name: str, settings: Settings) -> Campaign:

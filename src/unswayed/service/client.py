@@ -134,15 +134,7 @@ class Client:
             for number, (user, context) in enumerate(rows)
         ]
 
-        def read(found: Any) -> list[ServedDecision | ServiceError]:
-            return [
-                ServiceError(422, row["error"]["code"], row["error"]["message"])
-                if "error" in row
-                else ServedDecision(**row)
-                for row in found["decisions"]
-            ]
-
-        return self._ask("POST", "/decide/batch", {"decisions": decisions}, read)
+        return self._ask("POST", "/decide/batch", {"decisions": decisions}, _read_batch)
 
     def reward(self, token: str, reward: float, *, reward_id: str = "") -> dict[str, Any]:
         """Report a reward; it is durable when this returns."""
@@ -205,6 +197,13 @@ class Client:
 
 def _as_it_is(found: Any) -> Any:
     return found
+
+
+def _read_batch(found: Any) -> list[ServedDecision | ServiceError]:
+    return [
+        ServiceError(422, **row["error"]) if "error" in row else ServedDecision(**row)
+        for row in found["decisions"]
+    ]
 
 
 Result = TypeVar("Result")

@@ -17,24 +17,26 @@ from __future__ import annotations
 
 import math
 import os
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
 from unswayed.errors import InputError
 from unswayed.events import UNKNOWN
+from unswayed.events.attributes import plain_text
 from unswayed.learners.features.shape import NO_LEAF
 from unswayed.policy import Decider, EpochPlan, Policy, Ruling
 from unswayed.policy.partition import Partition
-from unswayed.service.attributes import Attributes, leaf_of, read_attributes
 from unswayed.service.catalogue import ACTIVE, Campaign, now_ms
-from unswayed.service.errors import Refusal, bad_request
+from unswayed.service.errors import Refusal, bad_request, suggested
 from unswayed.service.planning import partition_of
-from unswayed.service.settings import check_label
+from unswayed.service.settings import FeatureSettings, Settings, check_label
 from unswayed.service.tokens import Record
 
 #: Bytes of an id after the six of its time.
@@ -50,6 +52,15 @@ MOST_ACTIONS = 8_000
 
 #: Characters take at most four bytes, and labels may have 256.
 _SURELY_SHORT = 64
+
+
+#: The level of values that are not among a feature's own.
+OTHER_LEVEL = "(other)"
+
+#: Ours: bytes of all texts of a request, so that a token stays short.
+MOST_BYTES = 1_024
+
+Attributes = dict[str, str | float | None]
 
 
 class DecideRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -151,13 +162,13 @@ class Ranking:
         action = str(due.action) if is_due else substitute
         # The propensities of all actions that can be due.
         rule, held = self.plan.rule(context), self.plan.control_share
-        due_with: dict[str, float] = {}
-        shares = [(name, rule.explorer_share / len(rule.surviving)) for name in rule.surviving]
-        for name, share in (*shares, (rule.action, 1.0 - rule.explorer_share)):
-            due_with[str(name)] = due_with.get(str(name), 0.0) + (1.0 - held) * share
+        due_with: dict[str, float] = defaultdict(float)
+        for name in rule.surviving:
+            due_with[str(name)] += (1.0 - held) * (rule.explorer_share / len(rule.surviving))
+        due_with[str(rule.action)] += (1.0 - held) * (1.0 - rule.explorer_share)
         if rule.baseline is not None:
-            due_with[str(rule.baseline)] = due_with.get(str(rule.baseline), 0.0) + held
-        propensity = due_with.get(action, 0.0)
+            due_with[str(rule.baseline)] += held
+        propensity = due_with[action]
         if action == substitute:
             propensity += sum(p for other, p in due_with.items() if other not in eligible)
         return due._replace(
@@ -171,19 +182,14 @@ class Ranking:
 def checked_list(names: Sequence[str | int], actions: Sequence[str]) -> frozenset[str]:
     """Return the actions that a caller names, or refuse the list."""
     if len(actions) > MOST_ACTIONS:
-        raise Refusal(
-            422,
-            "too_many_actions",
-            f"'actions' is for campaigns of up to {MOST_ACTIONS:,} actions.",
-        )
+        text = f"'actions' is for campaigns of up to {MOST_ACTIONS:,} actions."
+        raise Refusal(422, "too_many_actions", text)
     eligible = frozenset(map(str, names))
     if not eligible:
         raise Refusal(422, "no_action", "'actions' is empty; name at least one, or leave it out.")
-    unknown = eligible.difference(actions)
-    if unknown:
-        raise Refusal(
-            422, "unknown_action", f"there is no action {min(unknown)[:80]!r}; add it first."
-        )
+    if unknown := eligible.difference(actions):
+        text = f"there is no action {min(unknown)[:80]!r}; add it first."
+        raise Refusal(422, "unknown_action", text)
     return eligible
 
 
@@ -208,14 +214,12 @@ _drawn: list[bytes] = []
 os.register_at_fork(after_in_child=_drawn.clear)  # ids that two processes drew would be equal
 
 
-def _drawn_bytes() -> bytes:
-    """Return the random bytes of an id; the system draws for many ids at once."""
-    try:
-        return _drawn.pop()
-    except IndexError:
+def _new_id(time_ms: int) -> bytes:
+    """Return the id of a decision; the system draws the random bytes of many at once."""
+    if not _drawn:
         data = os.urandom(_RANDOM_BYTES * _IDS_AT_ONCE)
         _drawn.extend(data[n : n + _RANDOM_BYTES] for n in range(0, len(data), _RANDOM_BYTES))
-        return _drawn.pop()
+    return time_ms.to_bytes(6, "big") + _drawn.pop()
 
 
 class Serving(Campaign, frozen=True, eq=False):
@@ -264,18 +268,16 @@ class Serving(Campaign, frozen=True, eq=False):
     ) -> list[Record | Refusal]:
         """Return a decision for each request, or the refusal of one that cannot be decided."""
         found: list[Record | Refusal] = []
-        for request in asked:
+        for one in asked:
             try:
-                found.append(
-                    request if isinstance(request, Refusal) else self.decided_one(request, time_ms)
-                )
+                found.append(one if isinstance(one, Refusal) else self.decided_one(one, time_ms))
             except Refusal as refusal:
                 found.append(refusal)
         return found
 
     def decided_one(self, request: DecideRequest, time_ms: int) -> Record:
         """Return the decision for a request, or refuse it."""
-        id_ = time_ms.to_bytes(6, "big") + _drawn_bytes()
+        id_ = _new_id(time_ms)
         user = str(request.user)
         if not 0 < len(user) <= _SURELY_SHORT or not user.isprintable():
             check_name("user", user)
@@ -358,11 +360,8 @@ class Serving(Campaign, frozen=True, eq=False):
             raise bad_request("in shadow mode 'action' is your own action; give it.")
         action = str(request.action)
         if action not in self.settings.actions:
-            raise Refusal(
-                422,
-                "unknown_action",
-                f"campaign {self.name!r} has no action {action[:80]!r}; add it first.",
-            )
+            text = f"campaign {self.name!r} has no action {action[:80]!r}; add it first."
+            raise Refusal(422, "unknown_action", text)
         propensity = 0.0 if request.propensity is None else request.propensity
         if not (math.isfinite(propensity) and 0.0 <= propensity <= 1.0):
             raise bad_request(f"propensity is {propensity}: it must lie in (0, 1].")
@@ -386,6 +385,60 @@ def play_of(id_: bytes) -> int:
     return int.from_bytes(id_[-8:], "big") >> 2
 
 
+def read_attributes(settings: Settings, given: Mapping[str, Any]) -> Attributes:
+    """Return the attributes of a request as they are recorded, or refuse them.
+
+    One that is left out is missing. A number with declared bins is the lower edge of its bin. Of a
+    category with declared levels any other value is ``OTHER_LEVEL``.
+    """
+    for name in given.keys() - settings.features.keys():
+        raise _refused(f"there is no feature {suggested(name, sorted(settings.features))}")
+    found: Attributes = {
+        name: _value(name, feature, given.get(name)) for name, feature in settings.features.items()
+    }
+    n_bytes = sum(len(value.encode()) for value in found.values() if isinstance(value, str))
+    if n_bytes > MOST_BYTES:
+        raise _refused(f"the attributes have {n_bytes:,} bytes; give {MOST_BYTES:,} at most.")
+    return found
+
+
+def _value(name: str, feature: FeatureSettings, value: Any) -> str | float | None:
+    if value is None:
+        return None
+    if feature.type == "number":
+        if isinstance(value, str | bool) or not math.isfinite(value):
+            raise _refused(f"attribute {name!r} must be a finite number, or null.")
+        if not feature.bins:
+            return float(value)
+        # The lower edge of the bin; below the first edge there is none.
+        first, place = feature.bins[0], bisect_right(feature.bins, value)
+        below = min(first - 1.0, math.nextafter(first, -math.inf))
+        return feature.bins[place - 1] if place else below
+    text = plain_text(value) or ""
+    try:
+        text.encode()
+        is_text = "\0" not in text  # PostgreSQL takes none
+    except UnicodeEncodeError:
+        is_text = False
+    if not is_text:
+        raise _refused(f"attribute {name!r} is not valid Unicode text without NUL.")
+    return text if not feature.levels or text in feature.levels else OTHER_LEVEL
+
+
+def _refused(message: str) -> Refusal:
+    return Refusal(422, "bad_attributes", message)
+
+
+def leaf_of(partition: Partition, attributes: Attributes) -> str | None:
+    """Return the leaf of recorded attributes; None if a value is unknown where it matters."""
+    placed: dict[str, Any] = {}
+    for feature in partition.features:
+        value = attributes.get(feature.name)
+        is_other = OTHER_LEVEL in feature.levels and value not in feature.levels
+        placed[feature.name] = OTHER_LEVEL if is_other and value is not None else value
+    return partition.leaf(placed)
+
+
 _SOME_CONTEXTS = 5
 
 
@@ -395,9 +448,5 @@ def unknown_context(campaign: str, context: str, known: Collection[str]) -> Refu
         return Refusal(422, "bad_body", "the body lacks the field 'context'.")
     some = ", ".join(repr(name[:80]) for name in islice(known, _SOME_CONTEXTS))
     more = ", …" if len(known) > _SOME_CONTEXTS else ""
-    return Refusal(
-        422,
-        "unknown_context",
-        f"campaign {campaign!r} has no context {context[:80]!r}; it has {some}{more}. Add it "
-        "first, or correct it.",
-    )
+    text = f"campaign {campaign!r} has no context {context[:80]!r}; it has {some}{more}."
+    return Refusal(422, "unknown_context", f"{text} Add it first, or correct it.")

@@ -199,11 +199,11 @@ async def openapi(_: Call) -> dict[str, Any]:
 @_get("/metrics", returns=str)
 async def metrics(call: Call) -> Reply:
     """Metrics for Prometheus."""
-    call.service.refresh_metrics()
     try:
         of_store = await call.read(store_numbers)
     except StoreError:  # numbers of the processes are there all the same
         of_store = {}
+    await run_in_threadpool(call.service.save_metrics)
     text = await run_in_threadpool(call.service.metrics.text, of_store)
     return Reply(text.encode(), content_type=b"text/plain; version=0.0.4; charset=utf-8")
 
@@ -325,18 +325,18 @@ async def restore_campaign(call: Call) -> Campaign:
 @_post(f"{_V1}/contexts", body=NewLabels)
 async def add_contexts(call: Call) -> Campaign:
     """Add contexts."""
-    labels = call.body.labels
-    return await call.change(
-        _with_settings, call.campaign, lambda there: there.with_labels(contexts=labels)
-    )
+    return await _with_labels(call, contexts=call.body.labels)
 
 
 @_post(f"{_V1}/actions", body=NewLabels)
 async def add_actions(call: Call) -> Campaign:
     """Add actions."""
-    labels = call.body.labels
+    return await _with_labels(call, actions=call.body.labels)
+
+
+async def _with_labels(call: Call, **labels: list[str]) -> Campaign:
     return await call.change(
-        _with_settings, call.campaign, lambda there: there.with_labels(actions=labels)
+        _with_settings, call.campaign, lambda there: there.with_labels(**labels)
     )
 
 
@@ -423,7 +423,8 @@ async def status(call: Call) -> dict[str, Any]:
 )
 async def report(call: Call) -> Reply:
     """Uplift over the control group; shadow matches."""
-    return Reply(await _worked_out(call, "report", _numbers(call, policy="a version such as 3")))
+    pieces = _offline(call, "report", _numbers(call, policy="a version such as 3"))
+    return Reply(b"".join([piece async for piece in pieces]))
 
 
 @_get(f"{_V1}/reports")
@@ -441,7 +442,8 @@ async def show_report(call: Call) -> dict[str, Any]:
 @_get(f"{_V1}/audit", is_slow=True)
 async def audit(call: Call) -> dict[str, Any]:
     """Whether explored decisions were attacked, and by whom."""
-    found: dict[str, Any] = json.loads(await _worked_out(call, "audit", {}))
+    text = b"".join([piece async for piece in _offline(call, "audit", {})])
+    found: dict[str, Any] = json.loads(text)
     if "refused" in found:
         raise Refusal(422, "nothing_to_audit", found["refused"])
     return found
@@ -454,11 +456,6 @@ def _numbers(call: Call, **meanings: str) -> dict[str, Any]:
         for name, meaning in meanings.items()
         if name in call.query
     }
-
-
-async def _worked_out(call: Call, task: str, more: dict[str, Any]) -> bytes:
-    """Return the output of a separate process."""
-    return b"".join([piece async for piece in _offline(call, task, more)])
 
 
 @_get(
@@ -533,13 +530,7 @@ async def _offline(call: Call, task: str, between: dict[str, Any]) -> AsyncItera
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    service = call.service
-    request = {
-        "store": service.database.url,
-        "campaign": call.campaign,
-        "between": between,
-        "known": service.server.known,
-    }
+    request = {**call.service.request(call.campaign), "between": between}
     try:
         process.stdin.write(json.dumps(request).encode())
         process.stdin.close()
@@ -555,10 +546,7 @@ async def _offline(call: Call, task: str, between: dict[str, Any]) -> AsyncItera
 
 _REFERENCE = "#/components/schemas/{name}"
 
-#: Statuses that any route may return with an error.
-_ERRORS = ("400", "401", "403", "404", "409", "410", "413", "422", "429", "503")
-
-_ERROR_SCHEMA = {
+_ERROR = {
     "type": "object",
     "required": ["error"],
     "properties": {
@@ -568,6 +556,15 @@ _ERROR_SCHEMA = {
             "properties": {"code": {"type": "string"}, "message": {"type": "string"}},
         }
     },
+}
+
+#: What any route may return instead of its result.
+_ERRORS = {
+    status: {
+        "description": "Rejected; see the code.",
+        "content": {"application/json": {"schema": {"$ref": _REFERENCE.format(name="Error")}}},
+    }
+    for status in ("400", "401", "403", "404", "409", "410", "413", "422", "429", "503")
 }
 
 _PATTERNS = {
@@ -581,10 +578,9 @@ _PATTERNS = {
 def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     """Return the document of some routes."""
     listed = list(endpoints)
-    bodies = [endpoint.body for endpoint in listed if _is_struct(endpoint.body)]
-    results = [endpoint.returns for endpoint in listed if _is_struct(endpoint.returns)]
-    types = list(dict.fromkeys([*bodies, *results]))
-    _, schemas = msgspec.json.schema_components(types, ref_template=_REFERENCE)
+    types = [*(one.body for one in listed), *(one.returns for one in listed)]
+    structs = dict.fromkeys(filter(_is_struct, types))
+    _, schemas = msgspec.json.schema_components(structs, ref_template=_REFERENCE)
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in listed:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
@@ -597,7 +593,7 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": {**schemas, "Error": _ERROR_SCHEMA},
+            "schemas": {**schemas, "Error": _ERROR},
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"key": []}],
@@ -605,37 +601,22 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
+    path, summary = endpoint.path, endpoint.summary
+    # Routes of all campaigns share their functions with those of one.
+    of_all = "_of_all" if path.startswith("/v1") and "{campaign}" not in path else ""
+    parameters: list[dict[str, Any]] = []
+    for name in re.findall(r"{(\w+)}", path):
+        schema = {"type": "string", "pattern": _PATTERNS.get(name, "^[^/]+$")}
+        parameters.append({"name": name, "in": "path", "required": True, "schema": schema})
+    for name, text in endpoint.query.items():
+        schema = {"type": "string"}
+        parameters.append({"name": name, "in": "query", "description": text, "schema": schema})
+    result = {"description": summary, "content": _content(endpoint.returns)}
     operation: dict[str, Any] = {
-        "summary": endpoint.summary,
-        "operationId": f"{endpoint.handler.__name__}{_suffix(endpoint.path)}",
-        "parameters": [
-            {
-                "name": name,
-                "in": "path",
-                "required": True,
-                "schema": {"type": "string", "pattern": _PATTERNS.get(name, "^[^/]+$")},
-            }
-            for name in re.findall(r"{(\w+)}", endpoint.path)
-        ]
-        + [
-            {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
-            for name, text in endpoint.query.items()
-        ],
-        "responses": {
-            str(endpoint.status): {
-                "description": endpoint.summary,
-                "content": _content(endpoint.returns),
-            },
-            **{
-                status: {
-                    "description": "Rejected; see the code.",
-                    "content": {
-                        "application/json": {"schema": {"$ref": "#/components/schemas/Error"}}
-                    },
-                }
-                for status in _ERRORS
-            },
-        },
+        "summary": summary,
+        "operationId": f"{endpoint.handler.__name__}{of_all}",
+        "parameters": parameters,
+        "responses": {str(endpoint.status): result, **_ERRORS},
     }
     if endpoint.body is not None:
         operation["requestBody"] = {"required": True, "content": _content(endpoint.body)}
@@ -644,19 +625,14 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     return operation
 
 
-def _suffix(path: str) -> str:
-    """Return what tells routes of the same function apart."""
-    return "" if "{campaign}" in path else "_of_all" if path.startswith("/v1") else ""
-
-
 def _content(type_: Any) -> dict[str, Any]:
     if type_ is bytes:
         return {"application/octet-stream": {"schema": {}}}
     if type_ is str:
         return {"text/plain": {"schema": {"type": "string"}}}
-    if _is_struct(type_):
-        return {"application/json": {"schema": {"$ref": _REFERENCE.format(name=type_.__name__)}}}
-    return {"application/json": {"schema": {"type": "object"}}}
+    is_struct = _is_struct(type_)
+    schema = {"$ref": _REFERENCE.format(name=type_.__name__)} if is_struct else {"type": "object"}
+    return {"application/json": {"schema": schema}}
 
 
 def _is_struct(type_: Any) -> bool:

@@ -34,16 +34,6 @@ def bad_request(message: str, code: str = "bad_request") -> Refusal:
     return Refusal(400, code, message)
 
 
-def not_found(message: str, code: str = "not_found") -> Refusal:
-    """Return a refusal with status 404."""
-    return Refusal(404, code, message)
-
-
-def conflict(message: str, code: str = "conflict") -> Refusal:
-    """Return a refusal of a request that contradicts an earlier one."""
-    return Refusal(409, code, message)
-
-
 def store_unavailable() -> Refusal:
     """Return the refusal of requests while the store cannot be written."""
     return Refusal(

@@ -14,7 +14,7 @@ from typing import Any
 from unswayed.service.catalogue import Campaign, now_ms
 from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.database import COLUMNS, Connection
-from unswayed.service.errors import not_found
+from unswayed.service.errors import Refusal
 
 QUEUED, RUNNING, DONE, FAILED, LOST = "queued", "running", "done", "failed", "lost"
 OPEN = (QUEUED, RUNNING)
@@ -40,18 +40,14 @@ class Job:
     alive_ms: int
     result: dict[str, Any]
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the job is queued or running."""
-        return self.state in OPEN
-
-
-def _job(row: tuple[Any, ...]) -> Job:
-    state = row[2]
-    # A heartbeat of the future is one of before the clock was set back.
-    if state in _SILENCE_MS and abs(now_ms() - row[5]) > _SILENCE_MS[state]:
-        state = LOST
-    return Job(row[0], row[1], state, row[3], row[4], row[5], json.loads(row[6]))
+    @classmethod
+    def of(cls, row: tuple[Any, ...]) -> Job:
+        """Return the job of a row of the store; one that was silent for too long is lost."""
+        id_, campaign, state, step, created_ms, alive_ms, result = row
+        # A heartbeat of the future is one of before the clock was set back.
+        if state in OPEN and abs(now_ms() - alive_ms) > _SILENCE_MS[state]:
+            state = LOST
+        return cls(id_, campaign, state, step, created_ms, alive_ms, json.loads(result))
 
 
 def jobs_of(
@@ -64,7 +60,7 @@ def jobs_of(
         f"ORDER BY created_ms DESC, id LIMIT {most}",
         values,
     )
-    return [_job(row) for row in rows]
+    return [Job.of(row) for row in rows]
 
 
 def last_job_ms(connection: Connection, campaign: Campaign) -> int:
@@ -83,8 +79,8 @@ def job_of(connection: Connection, name: str, job_id: str) -> Job:
         (name, job_id),
     )
     if not rows:
-        raise not_found(f"campaign {name!r} has no job {job_id[:80]!r}.", "unknown_job")
-    return _job(rows[0])
+        raise Refusal(404, "unknown_job", f"campaign {name!r} has no job {job_id[:80]!r}.")
+    return Job.of(rows[0])
 
 
 def add_job(connection: Connection, name: str) -> tuple[Job, bool]:
@@ -93,7 +89,7 @@ def add_job(connection: Connection, name: str) -> tuple[Job, bool]:
     connection.execute("UPDATE campaigns SET plan = plan WHERE name = ?", (name,))
     campaign_of(connection, name)
     for job in jobs_of(connection, name):
-        if job.is_open:
+        if job.state in OPEN:
             return job, False
     now = now_ms()
     row = (secrets.token_hex(8), name, QUEUED, "", now, now, "{}")
@@ -103,7 +99,7 @@ def add_job(connection: Connection, name: str) -> tuple[Job, bool]:
         f"created_ms FROM jobs WHERE campaign = ? ORDER BY created_ms DESC LIMIT {KEPT_JOBS}) n)",
         (name, name),
     )
-    return _job(row), True
+    return Job.of(row), True
 
 
 def update_job(
@@ -115,14 +111,12 @@ def update_job(
     result: dict[str, Any] | None = None,
 ) -> None:
     """Record a heartbeat of a job, and its new state."""
-    connection.execute("UPDATE jobs SET alive_ms = ? WHERE id = ?", (now_ms(), job_id))
-    for column, value in (
-        ("state", state),
-        ("step", step),
-        ("result", None if result is None else json.dumps(result)),
-    ):
-        if value is not None:
-            connection.execute(f"UPDATE jobs SET {column} = ? WHERE id = ?", (value, job_id))
+    text = None if result is None else json.dumps(result)
+    connection.execute(
+        "UPDATE jobs SET alive_ms = ?, state = COALESCE(?, state), step = COALESCE(?, step), "
+        "result = COALESCE(?, result) WHERE id = ?",
+        (now_ms(), state, step, text, job_id),
+    )
 
 
 def offline_command(task: str) -> list[str]:
@@ -136,7 +130,6 @@ def start(task: str, **request: str) -> subprocess.Popen[bytes]:
         offline_command(task),
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
-        stderr=None,
         start_new_session=True,
     )
     assert process.stdin is not None
@@ -178,5 +171,5 @@ def report_of(connection: Connection, name: str, day: str) -> dict[str, Any]:
     """Return the report of a day."""
     found = next((one for one in reports_of(connection, name) if one["day"] == day), None)
     if found is None:
-        raise not_found(f"campaign {name!r} has no report of {day[:40]!r}.", "unknown_day")
+        raise Refusal(404, "unknown_day", f"campaign {name!r} has no report of {day[:40]!r}.")
     return found

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 from unswayed.errors import InputError
 from unswayed.service.catalogue import bump, now_ms
 from unswayed.service.database import COLUMNS, Connection
-from unswayed.service.errors import Refusal, not_found
+from unswayed.service.errors import Refusal
 
 Role = Literal["decide", "reward", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -49,7 +49,7 @@ def make_key(connection: Connection, campaign: str, role: str) -> str:
         "SELECT 1 FROM campaigns WHERE name = ?", (campaign,)
     ):
         raise InputError(f"there is no campaign {campaign!r}; name one, or * for all.")
-    connection.insert_new("meta", ("name", "value"), [("keyed", "1")])
+    connection.insert_new("meta", COLUMNS["meta"], [("keyed", "1")])
     key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     key = f"{_PREFIX}_{key_id}_{secret}"
     row = (key_id, campaign, role, _hash(key), now_ms())
@@ -60,16 +60,14 @@ def make_key(connection: Connection, campaign: str, role: str) -> str:
 
 def all_keys(connection: Connection) -> dict[str, Key]:
     """Return all keys by id."""
-    rows = connection.execute("SELECT id, campaign, role, hash, created_ms FROM keys")
+    rows = connection.execute(f"SELECT {', '.join(COLUMNS['keys'])} FROM keys")
     return {row[0]: Key(*row) for row in rows}
 
 
 def had_keys(connection: Connection) -> bool:
     """Whether there is or was a key: from then on none means that nobody has access."""
-    rows = connection.execute(
-        "SELECT 1 FROM meta WHERE name = 'keyed' UNION ALL SELECT 1 FROM keys LIMIT 1"
-    )
-    return bool(rows)
+    sql = "SELECT 1 FROM meta WHERE name = 'keyed' UNION ALL SELECT 1 FROM keys LIMIT 1"
+    return bool(connection.execute(sql))
 
 
 def remove_key(connection: Connection, campaign: str, key_id: str) -> None:
@@ -78,8 +76,8 @@ def remove_key(connection: Connection, campaign: str, key_id: str) -> None:
         "SELECT id FROM keys WHERE id = ? AND campaign = ?", (key_id, campaign)
     )
     if not rows:
-        raise not_found(f"campaign {campaign!r} has no key {key_id[:80]!r}.", "unknown_key")
-    connection.insert_new("meta", ("name", "value"), [("keyed", "1")])
+        raise Refusal(404, "unknown_key", f"campaign {campaign!r} has no key {key_id[:80]!r}.")
+    connection.insert_new("meta", COLUMNS["meta"], [("keyed", "1")])
     connection.execute("DELETE FROM keys WHERE id = ?", (key_id,))
     bump(connection)
 
@@ -127,11 +125,8 @@ class Rates:
         room, then = self._buckets.get(caller, (self._per_second, now))
         room = min(room + (now - then) * self._per_second, self._per_second)
         if room < 1.0:
-            raise Refusal(
-                429,
-                "too_many_requests",
-                f"more than {self._per_second:g} requests a second; wait and send it again.",
-            )
+            text = f"more than {self._per_second:g} requests a second; wait and send it again."
+            raise Refusal(429, "too_many_requests", text)
         if len(self._buckets) >= _MOST_CALLERS:
             self._buckets.clear()
         self._buckets[caller] = (room - 1.0, now)

@@ -15,8 +15,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
 from unswayed.service.settings import ServerSettings
 
@@ -57,8 +57,8 @@ class Metrics:
     def __init__(self, folder: Path) -> None:
         self._path = folder / f"{os.getpid()}.json"
         self.folder = folder
-        self.counts: defaultdict[str, float] = defaultdict(float)
-        self.gauges: dict[str, float] = {}
+        self.numbers: defaultdict[str, float] = defaultdict(float)
+        #: Responses by bucket and their seconds, for each route.
         self._latencies: defaultdict[str, list[float]] = defaultdict(
             lambda: [0.0] * (len(BUCKETS) + 2)
         )
@@ -71,7 +71,7 @@ class Metrics:
         if series is None:
             labels = {"route": route, "status": str(status)}
             series = self._series[route, status] = labelled("unswayed_requests_total", labels)
-        self.counts[series] += 1
+        self.numbers[series] += 1
         latency = self._latencies[route]
         latency[bisect_left(BUCKETS, seconds)] += 1
         latency[-1] += seconds
@@ -82,16 +82,11 @@ class Metrics:
         series = self._series.get(key)
         if series is None:
             series = self._series[key] = labelled(name, labels)
-        self.counts[series] += number
+        self.numbers[series] += number
 
     def save(self) -> None:
         """Write this process's metrics to the shared folder."""
-        own = {
-            "pid": os.getpid(),
-            "counts": dict(self.counts),
-            "gauges": dict(self.gauges),
-            "latencies": {route: list(values) for route, values in self._latencies.items()},
-        }
+        own = {"pid": os.getpid(), "numbers": dict(self.numbers), "latencies": self._latencies}
         with self._lock, suppress(OSError):  # metrics never stop the service
             draft = self._path.with_suffix(".new")
             draft.write_text(json.dumps(own))
@@ -99,63 +94,55 @@ class Metrics:
 
     def text(self, of_store: Mapping[str, float]) -> str:
         """Return all numbers in Prometheus' text format, those of the store among them."""
-        self.save()
-        counts: defaultdict[str, float] = defaultdict(float, of_store)
+        numbers: defaultdict[str, float] = defaultdict(float, of_store)
         latencies: dict[str, list[float]] = {}
         for path in sorted(self.folder.glob("*.json")):
             with suppress(OSError, ValueError):
                 found = json.loads(path.read_text())
-                for name, number in found["counts"].items():
-                    counts[name] += number
-                if _is_alive(found["pid"]):
-                    for name, number in found["gauges"].items():
-                        counts[name] += number
+                is_alive = _is_alive(found["pid"])
+                for series, number in found["numbers"].items():
+                    if is_alive or METRICS[series.partition("{")[0]][0] == "counter":
+                        numbers[series] += number
                 for route, values in found["latencies"].items():
                     before = latencies.get(route, [0.0] * len(values))
                     latencies[route] = [a + b for a, b in zip(before, values, strict=True)]
-        return _written(counts, latencies)
-
-
-def process_numbers() -> tuple[float, dict[str, float]]:
-    """Return the processor time of this process, and gauges of what it holds."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    gauges = {}
-    with suppress(OSError):  # elsewhere than on Linux
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        gauges["process_resident_memory_bytes"] = float(pages * resource.getpagesize())
-        gauges["process_open_fds"] = float(sum(1 for _ in Path("/proc/self/fd").iterdir()))
-    return used.ru_utime + used.ru_stime, gauges
-
-
-def labelled(name: str, labels: dict[str, str]) -> str:
-    """Return the name of a series."""
-    escaped = {
-        key: value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        for key, value in labels.items()
-    }
-    inner = ",".join(f'{key}="{value}"' for key, value in escaped.items())
-    return f"{name}{{{inner}}}" if inner else name
-
-
-def _written(counts: dict[str, float], latencies: dict[str, list[float]]) -> str:
-    lines = []
-    for name, (kind, text) in METRICS.items():
-        lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
-        if kind == "histogram":
-            for route, values in sorted(latencies.items()):
-                total = 0.0
-                for end, number in zip((*map(str, BUCKETS), "+Inf"), values[:-1], strict=True):
-                    total += number
-                    lines.append(f'{name}_bucket{{route="{route}",le="{end}"}} {total:.0f}')
-                lines.append(f'{name}_sum{{route="{route}"}} {values[-1]:.6f}')
-                lines.append(f'{name}_count{{route="{route}"}} {total:.0f}')
-        else:
+        lines = []
+        for name, (kind, text) in METRICS.items():
+            lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
             lines += [
                 f"{series} {number:.15g}"
-                for series, number in sorted(counts.items())
+                for series, number in sorted(numbers.items())
                 if series.partition("{")[0] == name
             ]
-    return "\n".join(lines) + "\n"
+            for route, (*values, seconds) in (
+                sorted(latencies.items()) if kind == "histogram" else ()
+            ):
+                totals = list(accumulate(values))
+                lines += [
+                    f'{name}_bucket{{route="{route}",le="{end}"}} {total:.0f}'
+                    for end, total in zip((*BUCKETS, "+Inf"), totals, strict=True)
+                ]
+                lines.append(f'{name}_sum{{route="{route}"}} {seconds:.6f}')
+                lines.append(f'{name}_count{{route="{route}"}} {totals[-1]:.0f}')
+        return "\n".join(lines) + "\n"
+
+
+def process_numbers() -> dict[str, float]:
+    """Return the processor time of this process, and what it holds."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    found = {"process_cpu_seconds_total": used.ru_utime + used.ru_stime}
+    with suppress(OSError):  # elsewhere than on Linux
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        found["process_resident_memory_bytes"] = float(pages * resource.getpagesize())
+        found["process_open_fds"] = float(sum(1 for _ in Path("/proc/self/fd").iterdir()))
+    return found
+
+
+def labelled(name: str, labels: Mapping[str, str]) -> str:
+    """Return the name of a series."""
+    escapes = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+    inner = ",".join(f'{key}="{value.translate(escapes)}"' for key, value in labels.items())
+    return f"{name}{{{inner}}}" if inner else name
 
 
 def _is_alive(pid: int) -> bool:
@@ -188,15 +175,8 @@ class Lines(logging.Formatter):
         if not self._is_json:
             more = "".join(f" {name}={value}" for name, value in fields.items())
             return f"{time} {level} {message}{more}" + (f"\n{traceback}" if traceback else "")
-        said: dict[str, Any] = {
-            "time": time,
-            "level": level,
-            "process": record.process,
-            "message": message,
-            **fields,
-        }
-        if traceback:
-            said["traceback"] = traceback
+        said = {"time": time, "level": level, "process": record.process, "message": message}
+        said |= fields | ({"traceback": traceback} if traceback else {})
         return json.dumps(said, default=str)
 
 

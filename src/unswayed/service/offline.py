@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unswayed.arrays import FloatArray, IntArray
+from unswayed.arrays import IntArray
 from unswayed.audit.auditing import audit_log
 from unswayed.errors import InputError
 from unswayed.estimators import mean_intervals
@@ -29,15 +29,17 @@ from unswayed.estimators.trimming import binomial_upper_quantiles, trimmed_mean
 from unswayed.events import Columns
 from unswayed.learners.epochs import ALARM_WEIGHT
 from unswayed.learners.explaining import decision_rows
+from unswayed.learners.features.encoding import LEVEL_USERS, MOST_LEVELS
 from unswayed.learners.features.shape import NO_LEAF
 from unswayed.learners.from_log import LearnedLog, learn_log
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.policy import Policy
 from unswayed.policy.documents import json_number
+from unswayed.policy.partition import Partition
 from unswayed.policy.policy import read_codes
 from unswayed.service import catalogue, jobs, records
-from unswayed.service.attributes import with_common_levels
 from unswayed.service.database import Connection, Database, StoreError, opened
+from unswayed.service.deciding import OTHER_LEVEL
 from unswayed.service.errors import Refusal
 from unswayed.service.planning import Progress, contexts_of, schedule_of
 from unswayed.service.settings import Settings
@@ -88,13 +90,17 @@ def learn_campaign(
         age = float(np.minimum(plays, settings.max_interactions_per_user or plays.max()).mean())
     shaping = _shaping(connection, there, age, len(plays))
     events = with_common_levels(settings, events, shaping.get("partition"))
+    reward_range = settings.reward_range
+    if reward_range is not None and len(events):  # some were recorded before it was stated
+        ends = pc.min_max(events["reward"]).as_py()
+        reward_range = min(reward_range[0], ends["min"]), max(reward_range[1], ends["max"])
     learned = learn_log(
         events,
         alpha=settings.alpha,
         method=settings.method,
         columns=Columns(),
         max_interactions_per_user=settings.max_interactions_per_user,
-        reward_range=_reward_range(settings, events["reward"].to_numpy()),
+        reward_range=reward_range,
         known=known if settings.method == DEFAULT_METHOD else None,
         # Every action can be drawn; one that was added of late may not have been.
         allow_unplayed=True,
@@ -108,8 +114,7 @@ def learn_campaign(
         means.setdefault(row["context"], {})[row["action"]] = row["reward_mean"]
     source = {**learned.policy.source, "plain_means": means}
     learned = replace(learned, policy=replace(learned.policy, source=source))
-    is_active = learned.interactions > 0
-    removed = 1.0 - float(learned.user_weights[is_active].mean())
+    removed = 1.0 - float(learned.user_weights[learned.interactions > 0].mean())
     progress = Progress(age, len(plays), removed > ALARM_WEIGHT)
     return LearnedCampaign(learned, progress, restored, n_silent / len(plays))
 
@@ -129,6 +134,36 @@ def _shaping(
     return {"features": list(features), "trusted": trusted}
 
 
+def with_common_levels(
+    settings: Settings, events: pa.Table, partition: Partition | None = None
+) -> pa.Table:
+    """Return recorded events in which rare levels of categories are ``OTHER_LEVEL``.
+
+    For a new partition those are rare that fewer than ``LEVEL_USERS`` users have, or that are not
+    among the ``MOST_LEVELS`` most common: otherwise accounts could claim any number of leaves.
+    """
+    known = {} if partition is None else {one.name: one.levels for one in partition.features}
+    for name, feature in settings.features.items():
+        levels = known.get(name)
+        if feature.type == "number" or (levels is not None and OTHER_LEVEL not in levels):
+            continue
+        column = events[name]
+        kept = pa.array(_common(events["user"], column) if levels is None else levels, pa.string())
+        is_kept = pc.or_(pc.is_in(column, kept), pc.is_null(column))
+        folded = pc.if_else(is_kept, column, OTHER_LEVEL)
+        events = events.set_column(events.schema.get_field_index(name), name, folded)
+    return events
+
+
+def _common(users: pa.ChunkedArray, levels: pa.ChunkedArray) -> list[str]:
+    """Return the levels that enough users have, the most common first."""
+    pairs = pa.table({"user": users, "level": levels}).group_by(["user", "level"]).aggregate([])
+    counts = pairs.group_by("level").aggregate([("user", "count")]).to_pylist()
+    enough = [row for row in counts if row["level"] and row["user_count"] >= LEVEL_USERS]
+    enough.sort(key=lambda row: (-row["user_count"], row["level"]))
+    return [row["level"] for row in enough[:MOST_LEVELS]]
+
+
 def in_leaves(events: pa.Table, settings: Settings, policy: Policy | None) -> pa.Table:
     """Return events with the leaves of a campaign's partition as contexts, if it has features."""
     if not settings.features or not len(events):
@@ -138,14 +173,6 @@ def in_leaves(events: pa.Table, settings: Settings, policy: Policy | None) -> pa
         codes = read_codes(policy, with_common_levels(settings, events, policy.partition))[1]
     contexts = pa.array(np.array([*contexts_of(settings, policy), NO_LEAF])[codes])
     return events.set_column(events.schema.get_field_index("context"), "context", contexts)
-
-
-def _reward_range(settings: Settings, rewards: FloatArray) -> tuple[float, float] | None:
-    """Return the stated range of rewards, widened to rewards recorded before it was stated."""
-    stated = settings.reward_range
-    if stated is None or not len(rewards):
-        return stated
-    return min(stated[0], float(rewards.min())), max(stated[1], float(rewards.max()))
 
 
 def learnable(
@@ -173,10 +200,9 @@ def learnable(
         )
     table = pa.Table.from_batches(kept, records.schema_of(settings))
     names = ["user", "context", "action", "reward", *settings.features]
-    if settings.features or pc.any(pc.equal(table["mode"], "shadow")).as_py():
-        table = table.set_column(
-            table.schema.get_field_index("propensity"), "propensity", table["mode_propensity"]
-        )
+    if settings.features or "shadow" in table["mode"].unique().to_pylist():
+        place = table.schema.get_field_index("propensity")
+        table = table.set_column(place, "propensity", table["mode_propensity"])
         names.append("propensity")
     table = table.select(names)
     if not users:
@@ -284,12 +310,9 @@ def report(connection: Connection, name: str, *, policy: int | None = None) -> d
     if alpha == "auto":
         served = catalogue.policy_of(connection, name, campaign.policy_version)
         alpha = _UNKNOWN_ALPHA if served is None else served.alpha
-    columns = ["user", "mode", "reward", "plan", "action", "planned_action"]
-    table = pa.Table.from_batches(
-        records.export_batches(connection, name), records.schema_of(campaign.settings)
-    ).select(columns)
-    of_policy = np.isin(table["plan"].to_numpy(), list(plans))
-    table = table.filter(pa.array(of_policy))
+    batches = records.export_batches(connection, name)
+    table = pa.Table.from_batches(batches, records.schema_of(campaign.settings))
+    table = table.filter(np.isin(table["plan"].to_numpy(), list(plans)))
     arms = {mode: _arm(table, mode, alpha) for mode in _ARMS}
     shadow = table.filter(pc.equal(table["mode"], "shadow"))
     n_alike = pc.sum(pc.equal(shadow["action"], shadow["planned_action"])).as_py() or 0
@@ -333,15 +356,10 @@ def _arm(table: pa.Table, mode: str, alpha: float) -> dict[str, Any]:
     arm: dict[str, Any] = {"users": len(means), "decisions": chosen.num_rows}
     if not len(means):
         return {**arm, "mean": None, "plain_mean": None, "low": None, "high": None}
-    failure = (1.0 - CONFIDENCE) / 2
-    n_bad = binomial_upper_quantiles(np.array([len(means)]), alpha, failure / 2)
-    ends = mean_intervals(
-        means,
-        np.zeros(len(means), np.int64),
-        1,
-        n_bad=n_bad,
-        failure_probability=failure / 2,
-    )
+    failure = (1.0 - CONFIDENCE) / 4
+    n_bad = binomial_upper_quantiles(np.array([len(means)]), alpha, failure)
+    groups = np.zeros(len(means), np.int64)
+    ends = mean_intervals(means, groups, 1, n_bad=n_bad, failure_probability=failure)
     return {
         **arm,
         "mean": trimmed_mean(means, alpha=alpha).estimate,
@@ -351,19 +369,17 @@ def _arm(table: pa.Table, mode: str, alpha: float) -> dict[str, Any]:
     }
 
 
-def _uplift(arm: dict[str, Any], control: dict[str, Any]) -> dict[str, Any]:
+def _uplift(arm: dict[str, Any], control: dict[str, Any]) -> dict[str, float | None]:
     """Return the uplift of an arm over the control group, with an interval."""
-
-    def minus(one: str, other: str) -> float | None:
-        if arm[one] is None or control[other] is None:
-            return None
-        return float(arm[one] - control[other])
-
+    sides = {
+        "estimate": (arm["mean"], control["mean"]),
+        "plain_estimate": (arm["plain_mean"], control["plain_mean"]),
+        "low": (arm["low"], control["high"]),
+        "high": (arm["high"], control["low"]),
+    }
     return {
-        "estimate": minus("mean", "mean"),
-        "plain_estimate": minus("plain_mean", "plain_mean"),
-        "low": minus("low", "high"),
-        "high": minus("high", "low"),
+        name: None if one is None or other is None else float(one - other)
+        for name, (one, other) in sides.items()
     }
 
 
@@ -383,16 +399,11 @@ def audit_campaign(
     if not len(events):
         return {"refused": NOTHING_YET}
     try:
-        audited = audit_log(
-            events,
-            alpha=settings.alpha,
-            regime="server",
-            columns=Columns(),
-            known=known,
-        )
+        return audit_log(
+            events, alpha=settings.alpha, regime="server", columns=Columns(), known=known
+        ).to_json()
     except InputError as error:
         return {"refused": str(error)}
-    return audited.to_json()
 
 
 #: Ours: how long a webhook may take.
@@ -402,12 +413,41 @@ _WEBHOOK_SECONDS = 10.0
 def make_report(connection: Connection, name: str, *, known: str | None = None) -> dict[str, Any]:
     """Work out the report of today, store it, and tell the webhook."""
     campaign = catalogue.campaign(connection, name)
-    day = jobs.today()
+    settings, day = campaign.settings, jobs.today()
     before = next((one for one in jobs.reports_of(connection, name) if one["day"] < day), None)
-    found = compared(_state(connection, campaign, known), before, day)
-    settings = campaign.settings
-    is_alarming = found["share"] is not None and found["share"] > settings.webhook_share
-    if settings.webhook and is_alarming:
+    old = {"day": None, "actions": {}, "suspects": []} if before is None else before
+    plan, _ = catalogue.plan_of(connection, name, campaign.plan_version)
+    actions = {
+        str(context): str(rule.action)
+        for context, rule in zip(plan.contexts, plan.rules, strict=True)
+    }
+    audit = audit_campaign(connection, name, known=known)
+    if "refused" in audit:
+        audit |= {"statement": audit["refused"], "share": {"estimate": None}}
+        audit |= {"flagged": 0, "accounts": [], "log": {"events": 0}}
+    share = audit["share"]["estimate"]
+    old_suspects = set(old["suspects"])
+    suspects = [one["user"] for one in audit["accounts"][: audit["flagged"]]]
+    found: dict[str, Any] = {
+        "day": day,
+        "since": old["day"],
+        "campaign": name,
+        "policy": campaign.policy_version,
+        "epoch": plan.epoch,
+        "actions": actions,
+        "audit": audit["statement"],
+        "share": share,
+        "flagged": audit["flagged"],
+        "suspects": suspects,
+        "events": audit["log"]["events"],
+        "changed": [
+            {"context": context, "from": old["actions"][context], "to": action}
+            for context, action in actions.items()
+            if old["actions"].get(context, action) != action
+        ],
+        "new_suspects": [user for user in suspects if user not in old_suspects],
+    }
+    if settings.webhook and share is not None and share > settings.webhook_share:
         found["webhook"] = _told(settings.webhook, found)
     with connection.transaction():
         connection.execute(
@@ -415,55 +455,6 @@ def make_report(connection: Connection, name: str, *, known: str | None = None) 
             (json.dumps(found), name, day),
         )
     return found
-
-
-def _state(
-    connection: Connection, campaign: catalogue.Campaign, known: str | None
-) -> dict[str, Any]:
-    """Return the current state for a report."""
-    plan, _ = catalogue.plan_of(connection, campaign.name, campaign.plan_version)
-    audit = audit_campaign(connection, campaign.name, known=known)
-    is_audited = "refused" not in audit
-    return {
-        "campaign": campaign.name,
-        "policy": campaign.policy_version,
-        "epoch": plan.epoch,
-        "actions": {
-            str(context): str(rule.action)
-            for context, rule in zip(plan.contexts, plan.rules, strict=True)
-        },
-        "audit": audit["statement"] if is_audited else audit["refused"],
-        "share": audit["share"]["estimate"] if is_audited else None,
-        "flagged": audit["flagged"] if is_audited else 0,
-        "suspects": [one["user"] for one in audit["accounts"][: audit["flagged"]]]
-        if is_audited
-        else [],
-        "events": audit["log"]["events"] if is_audited else 0,
-    }
-
-
-def compared(now: dict[str, Any], before: Mapping[str, Any] | None, day: str) -> dict[str, Any]:
-    """Return a report: the state of today, and what is new in it.
-
-    >>> state = {"actions": {"lunch": "soup"}, "suspects": ["bot"]}
-    >>> compared(state, {"day": "2026-01-01", "actions": {}, "suspects": []}, "2026-01-02")[
-    ...     "new_suspects"
-    ... ]
-    ['bot']
-    """
-    old_actions = {} if before is None else before["actions"]
-    old_suspects = set() if before is None else set(before["suspects"])
-    return {
-        "day": day,
-        "since": None if before is None else before["day"],
-        **now,
-        "changed": [
-            {"context": context, "from": old_actions[context], "to": action}
-            for context, action in now["actions"].items()
-            if old_actions.get(context, action) != action
-        ],
-        "new_suspects": [user for user in now["suspects"] if user not in old_suspects],
-    }
 
 
 def _told(webhook: str, found: Mapping[str, Any]) -> str:
@@ -487,17 +478,17 @@ def main() -> None:
         work_on(database, name, request["job"], known=known)
         return
     with database.connected() as connection:
-        if task == "export":
-            records.export_to(connection, name, sys.stdout.buffer, **request["between"])
-        elif task == "daily":
-            make_report(connection, name, known=known)
-        else:
-            found = (
-                audit_campaign(connection, name, known=known)
-                if task == "audit"
-                else report(connection, name, **request["between"])
-            )
-            json.dump(found, sys.stdout, allow_nan=False)
+        match task:
+            case "export":
+                records.export_to(connection, name, sys.stdout.buffer, **request["between"])
+            case "daily":
+                make_report(connection, name, known=known)
+            case "audit":
+                found = audit_campaign(connection, name, known=known)
+                json.dump(found, sys.stdout, allow_nan=False)
+            case "report":
+                found = report(connection, name, **request["between"])
+                json.dump(found, sys.stdout, allow_nan=False)
 
 
 if __name__ == "__main__":

@@ -20,12 +20,11 @@ import pyarrow.parquet as pq
 
 from unswayed.learners.features.shape import NO_LEAF
 from unswayed.policy import Decider, EpochPlan
-from unswayed.service.attributes import leaf_of
 from unswayed.service.catalogue import bump, now_ms, plan_of, policy_of
 from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.database import COLUMNS, Connection, Database
-from unswayed.service.deciding import SHADOW, Ranking, from_bits, play_of
-from unswayed.service.errors import bad_request, not_found
+from unswayed.service.deciding import SHADOW, Ranking, from_bits, leaf_of, play_of
+from unswayed.service.errors import Refusal, bad_request
 from unswayed.service.planning import partition_of
 from unswayed.service.settings import SCHEMA, Settings
 from unswayed.service.tokens import (
@@ -334,7 +333,9 @@ def explain(connection: Connection, name: str, decision: str, secret: bytes) -> 
         raise bad_request("a decision's id is 32 hexadecimal digits.")
     record = find_record(connection, name, id_)
     if record is None:
-        raise not_found(f"campaign {name!r} has no decision {decision[:80]!r}.", "unknown_decision")
+        raise Refusal(
+            404, "unknown_decision", f"campaign {name!r} has no decision {decision[:80]!r}."
+        )
     plan, policy_version = plan_of(connection, name, record.plan)
     policy = policy_of(connection, name, policy_version)
     partition = partition_of(campaign_of(connection, name).settings, policy)

@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import logging
 import threading
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from unswayed.service import catalogue, jobs, keys, writing
 from unswayed.service.catalogue import now_ms
 from unswayed.service.database import Connection, Database, StoreError
 from unswayed.service.deciding import DecideRequest, Serving, check_name
-from unswayed.service.errors import Refusal, conflict, store_unavailable
+from unswayed.service.errors import Refusal, store_unavailable
 from unswayed.service.metrics import Metrics, process_numbers
 from unswayed.service.records import delete_old, forgotten_of, pseudonym
 from unswayed.service.settings import ServerSettings
@@ -37,11 +36,8 @@ from unswayed.service.writing import CountKey, NewActivation, NewAsked, NewRewar
 #: Ours: seconds between checks for changes in the store, which take microseconds.
 POLL_SECONDS = 0.25
 
-#: Ours: seconds between updates of shared metrics and checks of what is due.
+#: Ours: seconds between updates of shared metrics, and checks of what is due and what is old.
 _CHORE_SECONDS = 1.0
-
-#: Ours: seconds between deletions of old decisions.
-_DELETE_SECONDS = 60.0
 
 logger = logging.getLogger("unswayed.service")
 
@@ -80,10 +76,7 @@ class Watcher:
         self.is_connected = True
         self._connection: Connection | None = None
         self._lock = threading.Lock()
-        self._is_stopping = threading.Event()
         self.refresh()
-        self._thread = threading.Thread(target=self._run, name="store-watcher", daemon=True)
-        self._thread.start()
 
     def refresh(self) -> None:
         """Look for changes now; ``StoreError`` if the store cannot be read."""
@@ -93,7 +86,8 @@ class Watcher:
                 if self._connection is None:
                     self._connection = self._database.connect()
                 self._connection.check_file()
-                change = catalogue.change_number(self._connection)
+                sql = "SELECT value FROM meta WHERE name = 'change'"
+                change = int(self._connection.execute(sql)[0][0])
                 # Another file, such as a backup put in its place, may have the same number.
                 if is_new or change != self.state.change:
                     self.state = self._loaded(self._connection, change)
@@ -113,22 +107,13 @@ class Watcher:
             with contextlib.suppress(StoreError):
                 await asyncio.get_running_loop().run_in_executor(None, self.refresh)
 
-    def stop(self) -> None:
-        """End the thread and close its connection."""
-        self._is_stopping.set()
-        self._thread.join(timeout=5)
-        if self._connection is not None:
-            self._connection.close()
-
-    def _run(self) -> None:
-        while not self._is_stopping.wait(POLL_SECONDS):
-            try:
-                self.refresh()
-            except StoreError:
-                continue  # the last state stays
-            except Exception:  # a thread that dies would leave the process behind for ever
-                logger.exception("the state could not be refreshed")
-                time.sleep(POLL_SECONDS)
+    def close(self) -> None:
+        """Close the connection, when nothing is read through it."""
+        if self._lock.acquire(timeout=5):
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+            self._lock.release()
 
     def _loaded(self, connection: Connection, change: int) -> State:
         found: dict[str, Serving] = {}
@@ -218,34 +203,26 @@ class Service:
         #: Audits that the console waits for, by campaign.
         self.audits: dict[str, asyncio.Task[dict[str, Any]]] = {}
 
+    def request(self, campaign: str) -> dict[str, Any]:
+        """Return what processes of their own are told about a campaign."""
+        return {"store": self.database.url, "campaign": campaign, "known": self.server.known}
+
     def start(self, task: str, campaign: str, **more: str) -> None:
         """Start background work for a campaign, in a process of its own."""
-        jobs.start(
-            task, store=self.database.url, campaign=campaign, known=self.server.known, **more
-        )
+        jobs.start(task, **self.request(campaign), **more)
 
-    async def do_chores(self) -> None:
-        """Run the periodic tasks until cancelled."""
-        deleting = time.monotonic()
-        while True:
-            await asyncio.sleep(_CHORE_SECONDS)
-            self.refresh_metrics()
-            try:
-                await asyncio.to_thread(self.metrics.save)
-                await asyncio.to_thread(self._start_what_is_due)
-                if time.monotonic() > deleting:
-                    is_done = await asyncio.to_thread(self._delete_what_is_old)
-                    deleting = time.monotonic() + (_DELETE_SECONDS if is_done else 0.0)
-            except (StoreError, Refusal):
-                continue  # the store is away, or a campaign was deleted meanwhile
-            except Exception:  # a task that ends would never be done again
-                logger.exception("a periodic task failed")
+    async def run_tasks(self) -> None:
+        """Run the periodic tasks until cancelled, each in a thread."""
+        tasks = (
+            (POLL_SECONDS, self.watcher.refresh),
+            (_CHORE_SECONDS, self.save_metrics),
+            (_CHORE_SECONDS, self._start_what_is_due),
+            (_CHORE_SECONDS, self._delete_what_is_old),
+        )
+        await asyncio.gather(*(_repeated(work, seconds) for seconds, work in tasks))
 
     def _start_what_is_due(self) -> None:
-        """Learn where ``learn_every`` has passed, and make today's report, once in all processes.
-
-        A process asks the store once a day whether the report is made.
-        """
+        """Learn where ``learn_every`` has passed, and make today's report: one process does."""
         for serving in list(self.watcher.state.campaigns.values()):
             if serving.state != catalogue.ACTIVE:
                 continue
@@ -265,39 +242,38 @@ class Service:
                 if is_mine:
                     self.start("daily", serving.name)
 
-    def _delete_what_is_old(self) -> bool:
-        """Delete decisions older than ``retention``; return whether none is left."""
-        done = [
-            delete_old(self.database, serving.name, serving.settings.forgotten_before(now_ms()))
-            for serving in list(self.watcher.state.campaigns.values())
-            if serving.settings.retention
-        ]
-        return all(done)
+    def _delete_what_is_old(self) -> None:
+        """Delete some of the decisions that are older than ``retention``."""
+        for serving in list(self.watcher.state.campaigns.values()):
+            if serving.settings.retention:
+                before = serving.settings.forgotten_before(now_ms())
+                delete_old(self.database, serving.name, before)
 
     def stop(self) -> None:
         """Write what waits, and end the threads."""
-        self.watcher.stop()
+        self.watcher.close()
         self.writer.stop()
+        self.save_metrics()
 
     @property
     def needs_keys(self) -> bool:
         """Whether callers need a key: beyond loopback, or once a key was ever created."""
         return self.is_public or self.watcher.state.had_keys
 
-    def refresh_metrics(self) -> None:
-        """Update metrics that are not counted as they happen."""
-        writer, counts = self.writer, self.metrics.counts
-        counts["unswayed_store_commits_total"] = float(writer.n_commits)
-        counts["unswayed_store_commit_seconds_total"] = writer.commit_seconds
-        counts["unswayed_decisions_dropped_total"] = float(writer.n_dropped)
-        counts["process_cpu_seconds_total"], held = process_numbers()
-        self.metrics.gauges.update(
+    def save_metrics(self) -> None:
+        """Update metrics that are not counted as they happen, and show all to other processes."""
+        writer = self.writer
+        self.metrics.numbers.update(
+            unswayed_store_commits_total=float(writer.n_commits),
+            unswayed_store_commit_seconds_total=writer.commit_seconds,
+            unswayed_decisions_dropped_total=float(writer.n_dropped),
             unswayed_workers=1.0,
             unswayed_store_healthy=float(writer.is_healthy),
             unswayed_decisions_waiting=float(writer.n_waiting),
             unswayed_writes_waiting=float(len(writer.requests)),
-            **held,
+            **process_numbers(),
         )
+        self.metrics.save()
 
     def _open(self, campaign: str) -> Serving:
         """Return a campaign that decides; refuse if its decisions cannot be recorded."""
@@ -319,43 +295,41 @@ class Service:
         """
         serving = self._open(campaign)
         now = serving.now()
-        pairs = list(zip(asked, serving.decided(asked, now), strict=True))
-        payloads = [encode_record(one) for _, one in pairs if isinstance(one, Record)]
+        decided = serving.decided(asked, now)
+        made = [one for one in decided if isinstance(one, Record)]
+        payloads = [encode_record(one) for one in made]
         is_keyed = any(isinstance(one, DecideRequest) and one.idempotency_key for one in asked)
         if is_keyed:
-            # Decisions without a key in the same request get one that nobody else can have.
-            ids = [
-                (request.idempotency_key or f"\x01{one.id.hex()}", one.time_ms)
-                for request, one in pairs
+            rows = [
+                # Those without a key get one that nobody else can have.
+                (campaign, request.idempotency_key or f"\x01{one.id.hex()}", one.time_ms)
+                for request, one in zip(asked, decided, strict=True)
                 if isinstance(one, Record) and isinstance(request, DecideRequest)
             ]
-            rows = [
-                NewAsked(campaign, *id_, payload)
-                for id_, payload in zip(ids, payloads, strict=True)
-            ]
-            payloads = list(await self._written(writing.write_asked, rows))
-        left = iter(payloads)
+            new = [NewAsked(*row, data) for row, data in zip(rows, payloads, strict=True)]
+            payloads = list(await self._written(writing.write_asked, new))
+            first = [decode_record(payload) for payload in payloads]
+        else:
+            first = made
+        left = zip(made, first, payloads, strict=True)
         responses: list[bytes | Refusal] = []
-        new: list[Record] = []
-        for request, one in pairs:
+        for request, one in zip(asked, decided, strict=True):
             if isinstance(one, Refusal) or isinstance(request, Refusal):
                 responses.append(one)  # type: ignore[arg-type]  # refused both before and after
                 continue
-            payload = next(left)
-            first = decode_record(payload) if is_keyed else one
-            if first.id == one.id:
-                new.append(one)
-            elif _asked_for(first) != _asked_for(one):
-                responses.append(
-                    conflict(
-                        "this idempotency key was used for another user, context or list of "
-                        "actions; use a new key.",
-                        "idempotency_conflict",
-                    )
+            own, found, payload = next(left)
+            if found is not own and _asked_for(found) != _asked_for(own):
+                text = (
+                    "this idempotency key was used for another user, context or list of actions; "
+                    "use a new key."
                 )
-                continue
-            responses.append(serving.response(first, request, self.watcher.signer.token(payload)))
-        counts = writing.counted(new)
+                responses.append(Refusal(409, "idempotency_conflict", text))
+            else:
+                token = self.watcher.signer.token(payload)
+                responses.append(serving.response(found, request, token))
+        counts = writing.counted(
+            found for own, found in zip(made, first, strict=True) if own.id == found.id
+        )
         if not is_keyed:
             self.writer.record(campaign, now, payloads, counts)
         for (key, what), n in counts.items():
@@ -422,9 +396,8 @@ class Service:
         record, payload = self.watcher.signer.opened(token)
         # A campaign that was deleted and made again is another one.
         if record.campaign != serving.name or record.time_ms < serving.created_ms:
-            raise Refusal(
-                403, "other_campaign", f"the token is not of this campaign {serving.name!r}."
-            )
+            text = f"the token is not of this campaign {serving.name!r}."
+            raise Refusal(403, "other_campaign", text)
         if serving.forgotten:
             secret = self.watcher.secrets.assignment
             until = serving.forgotten.get(pseudonym(secret, serving.name, record.user), 0)
@@ -442,6 +415,17 @@ class Service:
             raise store_unavailable() from error
 
 
+async def _repeated(work: Callable[[], None], seconds: float) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await asyncio.to_thread(work)
+        except (StoreError, Refusal):
+            continue  # the store is away, or a campaign was deleted meanwhile
+        except Exception:  # a task that ends would never be done again
+            logger.exception("a periodic task failed")
+
+
 def _asked_for(record: Record) -> tuple[object, ...]:
     # Actions are only ever added, so the same list differs in zeros at its end at most; and equal
     # attributes may have come to another leaf.
@@ -455,16 +439,12 @@ def _reward_response(
     if kept is None:
         return _too_late(serving)
     if kept.value != row.value:
-        return conflict(
-            f"this decision has the reward {kept.value:g} already; it counts once.",
-            "reward_conflict",
-        )
+        text = f"this decision has the reward {kept.value:g} already; it counts once."
+        return Refusal(409, "reward_conflict", text)
     return RewardResponse(row.decision.hex(), kept.value, row.reward_id, kept.received_ms)
 
 
 def _too_late(serving: Serving) -> Refusal:
-    return Refusal(
-        410,
-        "window_closed",
-        f"the decision is older than the reward window of {serving.settings.reward_window:g} s.",
-    )
+    seconds = serving.settings.reward_window
+    text = f"the decision is older than the reward window of {seconds:g} s."
+    return Refusal(410, "window_closed", text)

@@ -69,8 +69,10 @@ def prepare(
     """
     database = opened(store)
     database.create()
+    beside = store.removeprefix("sqlite:///") if store.startswith("sqlite:///") else "unswayed"
+    default = Path(f"{beside}.secret").absolute()
     with database.connected() as connection:
-        found = bound_secrets(connection, secret_path, default_secret_path(store))
+        found = bound_secrets(connection, secret_path, default)
         if configuration is None:
             configuration = Configuration() if catalogue.campaigns(connection) else DEMO
         apply_campaigns(connection, configuration)
@@ -81,10 +83,14 @@ def prepare(
 
 def apply_campaigns(connection: Connection, configuration: Configuration) -> None:
     """Create the campaigns of a configuration, or give them its settings: all of them or none."""
-    changed = {}
+    changed: dict[str, list[str]] = {}
     with connection.transaction():
+        there = {campaign.name: campaign.settings for campaign in catalogue.campaigns(connection)}
         for name, settings in configuration.campaigns.items():
-            changed[name] = apply_settings(connection, name, settings)
+            if name not in there:
+                catalogue.create_campaign(connection, name, settings)
+            else:
+                changed[name] = _apply_settings(connection, name, there[name], settings)
             policy = configuration.policies.get(name)
             # Only where nothing was learned: what the campaign learned since stays.
             if policy is not None and len(catalogue.policy_versions(connection, name)) == 1:
@@ -94,37 +100,23 @@ def apply_campaigns(connection: Connection, configuration: Configuration) -> Non
             logger.warning("campaign %r: the configuration file wins: %s.", name, ", ".join(fields))
 
 
-def apply_settings(connection: Connection, name: str, settings: Settings) -> list[str]:
-    """Create a campaign, or give it the settings of the file; return what that changed.
-
-    Labels added meanwhile stay.
-    """
-    there = {campaign.name: campaign for campaign in catalogue.campaigns(connection)}.get(name)
-    if there is None:
-        catalogue.create_campaign(connection, name, settings)
-        return []
+def _apply_settings(
+    connection: Connection, name: str, there: Settings, settings: Settings
+) -> list[str]:
+    """Give a campaign the settings of the file; return what that changed. Labels added stay."""
     # In the order that the store has: nothing changes when only the order does.
     kept = msgspec.structs.replace(
         settings,
-        contexts=tuple(dict.fromkeys((*there.settings.contexts, *settings.contexts))),
-        actions=tuple(dict.fromkeys((*there.settings.actions, *settings.actions))),
-        features={**there.settings.features, **settings.features},
+        contexts=tuple(dict.fromkeys((*there.contexts, *settings.contexts))),
+        actions=tuple(dict.fromkeys((*there.actions, *settings.actions))),
+        features={**there.features, **settings.features},
     ).checked()
-    changed = [
-        f"{field} {getattr(there.settings, field)!r} -> {getattr(kept, field)!r}"
-        for field in kept.__struct_fields__
-        if getattr(there.settings, field) != getattr(kept, field)
-        and field not in ("contexts", "actions")
-    ]
     catalogue.change_settings(connection, name, kept)
-    return changed
-
-
-def default_secret_path(store: str) -> Path:
-    """Return where the secrets of a store are: beside a SQLite file, else in this folder."""
-    if store.startswith("sqlite:///"):
-        return Path(store.removeprefix("sqlite:///") + ".secret").absolute()
-    return Path("unswayed.secret").absolute()
+    return [
+        f"{field} {before!r} -> {after!r}"
+        for field, before in msgspec.structs.asdict(there).items()
+        if (after := getattr(kept, field)) != before and field not in ("contexts", "actions")
+    ]
 
 
 def new_key(prepared: Prepared, text: str) -> str:
@@ -198,7 +190,8 @@ def serve(
             metrics.save()
 
         listening = _bound(host, port)
-        address = _address(host, listening.getsockname()[1])
+        shown = f"[{host}]" if ":" in host else host
+        address = f"http://{shown}:{listening.getsockname()[1]}"
         # What is there now stays: looking through it for garbage would make requests wait.
         gc.collect()
         gc.freeze()
@@ -221,16 +214,14 @@ def create_app(begin: Callable[[], Service]) -> Starlette:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         service = app.state.service = begin()
-        chores = asyncio.create_task(service.do_chores())
+        tasks = asyncio.create_task(service.run_tasks())
         try:
             yield
         finally:
-            chores.cancel()
+            tasks.cancel()
             with suppress(asyncio.CancelledError):
-                await chores
+                await tasks
             await asyncio.to_thread(service.stop)
-            service.refresh_metrics()
-            service.metrics.save()
 
     async def no_route(_: Request, error: Any) -> Response:
         refusal = Refusal(error.status_code, "no_route", "there is nothing at this address.")
@@ -268,7 +259,7 @@ def server_config(app: Starlette, limits: ServerSettings) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,  # whoever asks could claim any address
-        http=limited(limits),
+        http=type("Limited", (LimitedProtocol,), {"limits": limits}),
         ws="none",
         timeout_keep_alive=limits.keep_alive_seconds,
         timeout_graceful_shutdown=GRACE_SECONDS,
@@ -277,12 +268,9 @@ def server_config(app: Starlette, limits: ServerSettings) -> uvicorn.Config:
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach a host's name or address."""
-    if host == "localhost":
-        return True
-    try:
+    with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return host == "localhost"
 
 
 def _bound(host: str, port: int) -> socket.socket:
@@ -299,11 +287,6 @@ def _bound(host: str, port: int) -> socket.socket:
         ) from error
     listening.set_inheritable(True)
     return listening
-
-
-def _address(host: str, port: int) -> str:
-    shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{port}"
 
 
 #: Ours: how often connections are looked at.
@@ -368,7 +351,7 @@ class _Whole:
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits; see ``limited``.
+    """uvicorn's protocol with limits, those of ``[server]``.
 
     Decisions and rewards take a short way if they are small or come in one piece: uvicorn's, with
     a task and an event for each request, costs more than deciding does.
@@ -385,7 +368,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self._seen: tuple[object, ...] = ()
         self._seen_at = math.inf
         self._whole: _Whole | None = None
-        self._idle_since: float | None = None
         super().connection_made(transport)
         kind = type(self)
         if kind._sweeping is None:
@@ -423,7 +405,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self._n_requests += 1
         self._is_receiving = True
         self._outside_body = 0
-        self._idle_since = None
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
@@ -489,7 +470,6 @@ class LimitedProtocol(HttpToolsProtocol):
             self.on_response_complete()
         else:
             self.server_state.total_requests += 1
-            self._idle_since = self.loop.time()
 
     def _is_waited_for(self) -> bool:
         """Whether it is the client's turn: to send, or to begin another request."""
@@ -524,20 +504,17 @@ class LimitedProtocol(HttpToolsProtocol):
         )
 
     def _check_time(self, now: float) -> None:
-        """Close the connection if its request or response takes too long."""
-        n_unsent = self.transport.get_write_buffer_size()
-        if self._idle_since is not None and not n_unsent:
-            if now - self._idle_since >= self.limits.keep_alive_seconds:
-                self.transport.close()
-            return
-        is_slow = self._is_waited_for() and self.timeout_keep_alive_task is None
-        if not is_slow and not n_unsent:
-            self._seen, self._seen_at = (), math.inf
-            return
-        seen = (self._n_requests, is_slow, n_unsent)
-        if seen != self._seen:
+        """Close the connection if it is idle for long, or its request or response too slow."""
+        is_waited_for, n_unsent = self._is_waited_for(), self.transport.get_write_buffer_size()
+        seen = (self._n_requests, is_waited_for, n_unsent)
+        if seen != self._seen or not (is_waited_for or n_unsent):
             self._seen, self._seen_at = seen, now
-        elif now - self._seen_at >= self.limits.request_seconds:
+            return
+        waited = now - self._seen_at
+        if not self._is_receiving and not n_unsent:
+            if waited >= self.limits.keep_alive_seconds:
+                self.transport.close()
+        elif waited >= self.limits.request_seconds:
             if n_unsent or not self._n_requests:
                 self._drop()
             else:
@@ -561,11 +538,6 @@ class LimitedProtocol(HttpToolsProtocol):
             )
         self._is_receiving = False
         self.transport.close()
-
-
-def limited(settings: ServerSettings) -> type[LimitedProtocol]:
-    """Return the protocol of a server with these limits."""
-    return type("Limited", (LimitedProtocol,), {"limits": settings})
 
 
 def with_descriptors(settings: ServerSettings) -> ServerSettings:

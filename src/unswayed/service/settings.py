@@ -6,7 +6,8 @@ import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -165,18 +166,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise InputError(f"there are {len(self.features)} features; {MOST_FEATURES} at most.")
         for name, feature in self.features.items():
             feature.check(name)
-        least_contexts = 0 if self.features else 1
         for kind, labels, least in (
-            ("context", self.contexts, least_contexts),
+            ("context", self.contexts, 0 if self.features else 1),
             ("action", self.actions, 2),
         ):
             if not least <= len(labels) <= MOST_LABELS:
                 raise InputError(
                     f"there are {len(labels)} {kind}s; give between {least} and {MOST_LABELS:,}."
                 )
-            for label in labels:
-                check_label(kind, label)
             for label, times in Counter(labels).items():
+                check_label(kind, label)
                 if times > 1:
                     raise InputError(f"the {kind} {label!r} is given twice; give each once.")
         check_fraction_or_auto(self.alpha, name="alpha")
@@ -267,28 +266,34 @@ def check_name(name: str) -> str:
     return name
 
 
+@contextmanager
+def _within(where: str) -> Iterator[None]:
+    """Say where in the configuration errors are."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
 def parsed_settings(value: Mapping[str, Any], where: str) -> Settings:
     """Return the settings of plain values, or a sentence that names the wrong one."""
-    features, place = value.get("features") if isinstance(value, Mapping) else None, where
-    try:
-        for name, feature in features.items() if isinstance(features, Mapping) else ():
-            place = f"{where}, feature {name!r}"
+    features = value.get("features") if isinstance(value, Mapping) else None
+    for name, feature in features.items() if isinstance(features, Mapping) else ():
+        with _within(f"{where}, feature {name!r}"):
             _converted(feature, FeatureSettings)
-        place = where
+    with _within(where):
         return _converted(value, Settings).checked()
-    except InputError as error:
-        raise InputError(f"{place}: {error}") from None
 
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 
-def _converted(value: Any, kind: type[_Struct], what: str = "setting") -> _Struct:
+def _converted(value: Any, kind: type[_Struct]) -> _Struct:
     """Return plain values as a struct, or a sentence that names the wrong one."""
     if isinstance(value, Mapping):
         fields = dict.fromkeys(kind.__struct_fields__)
         for name in value:
-            find(str(name), fields, kind=what)
+            find(str(name), fields, kind="setting")
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -358,25 +363,20 @@ def load_configuration(path: Path) -> Configuration:
         raise InputError(f"{path} is not TOML: it is not UTF-8 text.") from error
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not TOML: {error}.") from error
-    tables = dict.fromkeys(Configuration.__struct_fields__)
-    try:
+    with _within(str(path)):
         for name in value:
-            find(name, tables, kind="table")
+            find(name, dict.fromkeys(Configuration.__struct_fields__), kind="table")
         server = _converted(value.get("server", {}), ServerSettings).checked()
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     campaigns = value.get("campaigns", {})
     if not isinstance(campaigns, Mapping):
         raise InputError(f"{path}: campaigns is not a table; write [campaigns.NAME] for each.")
     found, policies = {}, {}
     for name, table in campaigns.items():
         where = f"{path}, campaign {name!r}"
-        try:
+        with _within(where):
             check_name(name)
             if isinstance(table, Mapping) and "policy" in table:
                 policies[name], table = _with_policy(table, path.parent)
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
         found[name] = parsed_settings(table, where)
     return Configuration(server=server, campaigns=found, policies=policies)
 

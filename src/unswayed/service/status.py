@@ -12,7 +12,7 @@ from unswayed.policy import EpochPlan
 from unswayed.service.catalogue import Campaign, campaigns, now_ms, plan_of
 from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.database import Connection
-from unswayed.service.jobs import DONE, OPEN, Job, jobs_of
+from unswayed.service.jobs import DONE, OPEN, jobs_of
 from unswayed.service.metrics import labelled
 from unswayed.service.planning import schedule_of
 
@@ -49,7 +49,24 @@ def status(connection: Connection, name: str) -> dict[str, Any]:
     campaign = campaign_of(connection, name)
     contexts, totals = counted(connection, name)
     plan, _ = plan_of(connection, name, campaign.plan_version)
+    epoch = {"number": plan.epoch, "is_alarmed": plan.is_alarmed}
+    # How many users came since the last learning is known to the next one.
+    age: dict[str, Any] = {"age": None, "ends_at_age": None, "as_of_ms": None}
+    interactions: dict[str, Any] | None = None
     learned = next(iter(jobs_of(connection, name, state=DONE, most=1)), None)
+    if learned is not None:
+        found, findings = learned.result, learned.result["findings"]
+        ends_at = float(schedule_of(plan, found["users"]).end(plan.epoch))
+        age = {"age": found["age"], "ends_at_age": ends_at, "as_of_ms": learned.created_ms}
+        interactions = {
+            "users": findings["n_users"],
+            "fewest": findings["fewest_interactions"],
+            "median": findings["median_interactions"],
+            "most": findings["most_interactions"],
+            "silent_share": found.get("silent_share"),
+            "as_of_ms": learned.created_ms,
+        }
+    n_users = None if interactions is None else interactions["users"]
     return {
         "campaign": name,
         "state": campaign.state,
@@ -61,10 +78,10 @@ def status(connection: Connection, name: str) -> dict[str, Any]:
         "explored": totals["explored"],
         "match_rate": totals["matches"] / totals["shadow"] if totals["shadow"] else None,
         "contexts": contexts,
-        "interactions_per_user": _interactions(learned),
-        "epoch": _epoch(plan, learned),
+        "interactions_per_user": interactions,
+        "epoch": {**epoch, **age},
         "exploration": _exploration(plan, contexts),
-        "target": _target(connection, campaign, plan, contexts, totals["explored"], learned),
+        "target": _target(connection, campaign, plan, contexts, totals["explored"], n_users),
     }
 
 
@@ -77,30 +94,13 @@ def store_numbers(connection: Connection) -> dict[str, float]:
         begun = [job for state in OPEN for job in jobs_of(connection, one.name, state=state)]
         numbers = {
             "unswayed_epoch": float(plan.epoch),
-            "unswayed_learning_running": float(sum(job.is_open for job in begun)),
+            "unswayed_learning_running": float(sum(job.state in OPEN for job in begun)),
         }
         for done in jobs_of(connection, one.name, state=DONE, most=1):
             numbers["unswayed_learning_seconds"] = (done.alive_ms - done.created_ms) / 1000.0
             numbers["unswayed_learning_success_timestamp_seconds"] = done.alive_ms / 1000.0
         found |= {labelled(name, labels): number for name, number in numbers.items()}
     return found
-
-
-def _epoch(plan: EpochPlan, learned: Job | None) -> dict[str, Any]:
-    """Return the epoch that is served, and the age at which a learning ends it.
-
-    The age is in decisions per user, as the last learning counted them: how many users came since
-    is known to the next one.
-    """
-    epoch: dict[str, Any] = {"number": plan.epoch, "is_alarmed": plan.is_alarmed}
-    if learned is None:
-        return {**epoch, "age": None, "ends_at_age": None, "as_of_ms": None}
-    return {
-        **epoch,
-        "age": learned.result["age"],
-        "ends_at_age": float(schedule_of(plan, learned.result["users"]).end(plan.epoch)),
-        "as_of_ms": learned.created_ms,
-    }
 
 
 def _exploration(plan: EpochPlan, contexts: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -117,40 +117,20 @@ def _exploration(plan: EpochPlan, contexts: dict[str, dict[str, Any]]) -> dict[s
     }
 
 
-def _interactions(learned: Job | None) -> dict[str, Any] | None:
-    """Return how active users are, as the last learning found."""
-    if learned is None:
-        return None
-    found = learned.result["findings"]
-    return {
-        "users": found["n_users"],
-        "fewest": found["fewest_interactions"],
-        "median": found["median_interactions"],
-        "most": found["most_interactions"],
-        "silent_share": learned.result.get("silent_share"),
-        "as_of_ms": learned.created_ms,
-    }
-
-
 def _target(
     connection: Connection,
     campaign: Campaign,
     plan: EpochPlan,
     contexts: dict[str, dict[str, Any]],
     explored: int,
-    learned: Job | None,
+    n_users: int | None,
 ) -> dict[str, Any]:
     """Return the traffic that the target needs and the time left, or why it is unknown."""
     settings = campaign.settings
     # Leaves of former partitions are no contexts any more.
     contexts = {name: modes for name, modes in contexts.items() if name in plan.contexts}
     visits = np.array([sum(n["decisions"] for n in modes.values()) for modes in contexts.values()])
-    target: dict[str, Any] = {
-        "suboptimality": settings.target,
-        "needed": None,
-        "seconds_left": None,
-        "note": "",
-    }
+    target = {"suboptimality": settings.target, "needed": None, "seconds_left": None, "note": ""}
     if settings.alpha == "auto" or not visits.sum():
         return {**target, "note": "the plan needs a given alpha and some traffic."}
     try:
@@ -160,7 +140,7 @@ def _target(
             settings.alpha,
             settings.target,
             _FAILURE,
-            n_users=None if learned is None else learned.result["findings"]["n_users"],
+            n_users=n_users,
         )
     except InputError as error:
         return {**target, "note": str(error)}

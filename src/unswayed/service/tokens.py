@@ -20,14 +20,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from unswayed.errors import InputError, option
 from unswayed.policy import new_secret
 from unswayed.service.catalogue import bump
-from unswayed.service.database import Connection
+from unswayed.service.database import COLUMNS, Connection
 from unswayed.service.errors import Refusal, bad_request
 from unswayed.storage import whole_file
 
@@ -123,14 +122,11 @@ class Signer:
         with suppress(Base64Error, ValueError):
             raw = urlsafe_b64decode(text.encode("ascii"))
         payload, tag = raw[:-TAG_BYTES], raw[-TAG_BYTES:]
-        if name in self.keys and raw:
+        # Base64 can be written in several ways; a token counts only as it was given out.
+        if name in self.keys and raw and urlsafe_b64encode(raw) == text.encode():
             tagging = self.keys[name].copy()
             tagging.update(payload)
-            # Base64 can be written in several ways; a token counts only as it was given out.
-            if (
-                hmac.compare_digest(tag, tagging.digest())
-                and urlsafe_b64encode(raw) == text.encode()
-            ):
+            if hmac.compare_digest(tag, tagging.digest()):
                 return decode_record(payload), payload
         raise Refusal(
             403,
@@ -248,7 +244,7 @@ def bound_secrets(connection: Connection, path: Path | None, default: Path) -> S
             )
         found = load_or_make(path)
     with connection.transaction():
-        connection.insert_new("meta", ("name", "value"), [("secret", found.fingerprint)])
+        connection.insert_new("meta", COLUMNS["meta"], [("secret", found.fingerprint)])
         ((bound,),) = connection.execute("SELECT value FROM meta WHERE name = 'secret'")
         if bound != found.fingerprint:
             raise InputError(
@@ -263,37 +259,35 @@ def bound_secrets(connection: Connection, path: Path | None, default: Path) -> S
 
 def signing_keys(connection: Connection, found: Secrets) -> dict[str, bytes]:
     """Return the keys that sign tokens by id, the newest last."""
-    return {name: found.derived(nonce) for name, nonce in _kept(connection)["nonces"]}
+    return {key_id: found.derived(nonce) for key_id, nonce in _nonces(connection)}
 
 
 def rotate(connection: Connection) -> None:
     """Sign with a new key from now on; tokens of the old ones stay good."""
-    kept = _kept(connection)
     # The id is in every token; the nonce is not, so the secret alone does not give the key away.
-    kept["nonces"].append([f"k{secrets.token_hex(4)}", secrets.token_hex(16)])
-    _keep(connection, kept)
+    new = [f"k{secrets.token_hex(4)}", secrets.token_hex(16)]
+    _keep(connection, [*_nonces(connection), new])
 
 
 def retire(connection: Connection, key_id: str) -> None:
     """Refuse tokens of an old key from now on."""
-    kept = _kept(connection)
-    names = [name for name, _ in kept["nonces"]]
-    if key_id not in names:
+    nonces = _nonces(connection)
+    if key_id not in [one for one, _ in nonces]:
         raise InputError(f"there is no signing key {key_id[:80]!r}.")
-    if key_id == names[-1]:
+    if key_id == nonces[-1][0]:
         raise InputError(f"{key_id!r} signs now; rotate first, then retire it.")
-    kept["nonces"] = [one for one in kept["nonces"] if one[0] != key_id]
-    _keep(connection, kept)
+    _keep(connection, [one for one in nonces if one[0] != key_id])
 
 
-def _kept(connection: Connection) -> dict[str, Any]:
+def _nonces(connection: Connection) -> list[list[str]]:
+    """Return ids and nonces of the signing keys, the newest last."""
     rows = connection.execute("SELECT value FROM meta WHERE name = 'signing'")
-    kept: dict[str, Any] = json.loads(rows[0][0]) if rows else {"nonces": [], "retired": []}
-    return kept
+    found: list[list[str]] = json.loads(rows[0][0])["nonces"] if rows else []
+    return found
 
 
-def _keep(connection: Connection, kept: dict[str, Any]) -> None:
-    text = json.dumps(kept)
-    connection.insert_new("meta", ("name", "value"), [("signing", text)])
-    connection.execute("UPDATE meta SET value = ? WHERE name = 'signing'", (text,))
+def _keep(connection: Connection, nonces: list[list[str]]) -> None:
+    row = ("signing", json.dumps({"nonces": nonces, "retired": []}))
+    more = "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    connection.insert("meta", COLUMNS["meta"], [row], more)
     bump(connection)

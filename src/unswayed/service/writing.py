@@ -271,13 +271,10 @@ class Writer:
 
 
 def _respond(requests: list[_Request], failure: StoreError | None = None) -> None:
-    """Respond with one call into each event loop: waking a loop costs a system call."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Request]] = {}
-    for request in requests:
-        by_loop.setdefault(request.future.get_loop(), []).append(request)
+    """Respond with one call into the event loop: waking it costs a system call."""
 
-    def give_all(waiting: list[_Request]) -> None:
-        for request in waiting:
+    def give_all() -> None:
+        for request in requests:
             if request.future.done():
                 continue
             if failure is None:
@@ -285,9 +282,8 @@ def _respond(requests: list[_Request], failure: StoreError | None = None) -> Non
             else:
                 request.future.set_exception(failure)
 
-    for loop, waiting in by_loop.items():
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(give_all, waiting)
+    if requests and not (loop := requests[0].future.get_loop()).is_closed():
+        loop.call_soon_threadsafe(give_all)
 
 
 def write_chunks(connection: Connection, decisions: list[Recorded]) -> None:

@@ -35,7 +35,7 @@ from unswayed.reports.svg import Strip, bars, interval_strip, text_of
 from unswayed.service import endpoints
 from unswayed.service.calls import Call, check_origin, read_body, refusal_of
 from unswayed.service.catalogue import now_ms
-from unswayed.service.errors import Refusal, not_found
+from unswayed.service.errors import Refusal
 from unswayed.service.keys import EVERY_CAMPAIGN, Key, key_of
 from unswayed.service.service import Service
 from unswayed.service.status import counted
@@ -504,7 +504,7 @@ async def _asset(request: Request) -> Response:
     """Return a file that pages load; these are public."""
     name = request.path_params["name"]
     if name not in ASSETS:
-        return _sorry(not_found("there is no such file."))
+        return _sorry(Refusal(404, "not_found", "there is no such file."))
     headers = {**HEADERS, "cache-control": "no-cache"}
     return Response(ASSETS[name], 200, headers, _TYPES[name.rpartition(".")[2]])
 
