@@ -33,7 +33,7 @@ from unswayed.events.attributes import plain_text
 from unswayed.learners.features.shape import NO_LEAF
 from unswayed.policy import Decider, EpochPlan, Policy, Ruling
 from unswayed.policy.partition import Partition
-from unswayed.service.catalogue import ACTIVE, Campaign, now_ms
+from unswayed.service.catalogue import Campaign, now_ms
 from unswayed.service.errors import Refusal, bad_request, suggested
 from unswayed.service.planning import partition_of
 from unswayed.service.settings import FeatureSettings, Settings, check_label
@@ -255,13 +255,6 @@ class Serving(Campaign, frozen=True, eq=False):
     def now(self) -> int:
         """Return the time of a decision, never before the campaign was created."""
         return max(now_ms(), self.created_ms)
-
-    def check_open(self) -> None:
-        """Refuse decisions of an archived campaign."""
-        if self.state != ACTIVE:
-            raise Refusal(
-                409, "archived", f"campaign {self.name!r} is archived; restore it to decide."
-            )
 
     def decided(
         self, asked: Sequence[DecideRequest | Refusal], time_ms: int

@@ -27,8 +27,6 @@ from unswayed.service.service import (
     RewardResponse,
 )
 from unswayed.service.settings import Settings, check_label, parsed_settings
-from unswayed.service.status import status as status_of
-from unswayed.service.status import store_numbers
 
 #: Ours: bytes of an export per piece.
 _PIECE = 1 << 16
@@ -65,6 +63,20 @@ def _route(
 _get, _post, _patch, _delete = (
     partial(_route, method) for method in ("GET", "POST", "PATCH", "DELETE")
 )
+
+
+def _look_up(
+    path: str, name: str, summary: str, look: Callable[..., Any], *, field: str = ""
+) -> Handler:
+    """Add a route that returns what the store has of the names in its path, within a ``field``."""
+    names = re.findall(r"{(\w+)}", path)
+
+    async def handler(call: Call) -> Any:
+        found = await call.read(look, *(call.path[name] for name in names))
+        return {field: found} if field else found
+
+    handler.__name__ = name  # of which the route's id is made
+    return _get(path, summary)(handler)
 
 
 class DecideBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -200,7 +212,7 @@ async def openapi(_: Call) -> dict[str, Any]:
 async def metrics(call: Call) -> Reply:
     """Metrics for Prometheus."""
     try:
-        of_store = await call.read(store_numbers)
+        of_store = await call.read(jobs.store_numbers)
     except StoreError:  # numbers of the processes are there all the same
         of_store = {}
     await run_in_threadpool(call.service.save_metrics)
@@ -208,10 +220,9 @@ async def metrics(call: Call) -> Reply:
     return Reply(text.encode(), content_type=b"text/plain; version=0.0.4; charset=utf-8")
 
 
-@_get("/v1/campaigns")
-async def list_campaigns(call: Call) -> dict[str, Any]:
-    """All campaigns."""
-    return {"campaigns": await call.read(catalogue.campaigns)}
+list_campaigns = _look_up(
+    "/v1/campaigns", "list_campaigns", "All campaigns.", catalogue.campaigns, field="campaigns"
+)
 
 
 @_post("/v1/campaigns", body=NewCampaign)
@@ -271,10 +282,9 @@ async def retire_signing_key(call: Call) -> dict[str, Any]:
     return await list_signing_keys(call)
 
 
-@_get(_V1)
-async def show_campaign(call: Call) -> Campaign:
-    """Show a campaign and its settings."""
-    return await call.read(catalogue.campaign, call.campaign)
+show_campaign = _look_up(
+    _V1, "show_campaign", "Show a campaign and its settings.", catalogue.campaign
+)
 
 
 @_patch(_V1, body=dict[str, Any])
@@ -340,15 +350,10 @@ async def _with_labels(call: Call, **labels: list[str]) -> Campaign:
     )
 
 
-@_get(f"{_V1}/policy")
-async def show_policy(call: Call) -> dict[str, Any]:
-    """Show the served plan and policy."""
-    return await call.read(_policy, call.campaign)
-
-
-def _policy(connection: Connection, name: str, version: int | None = None) -> dict[str, Any]:
+def _policy(connection: Connection, name: str, version: str | None = None) -> dict[str, Any]:
+    asked = None if version is None else _version(version)
     there = catalogue.campaign(connection, name)
-    chosen = there.policy_version if version is None else version
+    chosen = there.policy_version if asked is None else asked
     policy = catalogue.policy_of(connection, name, chosen)
     plan, _ = catalogue.plan_of(connection, name, there.plan_version)
     return {
@@ -361,32 +366,35 @@ def _policy(connection: Connection, name: str, version: int | None = None) -> di
     }
 
 
-@_get(f"{_V1}/policy/versions")
-async def list_policies(call: Call) -> dict[str, Any]:
-    """All versions of the policy."""
-    return {"versions": await call.read(catalogue.policy_versions, call.campaign)}
-
-
 def _number(text: str, meaning: str, most_digits: int = 12) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > most_digits:
         raise bad_request(meaning)
     return int(text)
 
 
-def _version(call: Call) -> int:
-    return _number(call.path["version"], "a version is a number such as 3.")
+def _version(text: str) -> int:
+    return _number(text, "a version is a number such as 3.")
 
 
-@_get(f"{_V1}/policy/{{version}}")
-async def show_version(call: Call) -> dict[str, Any]:
-    """One version of the policy."""
-    return await call.read(_policy, call.campaign, _version(call))
+show_policy = _look_up(f"{_V1}/policy", "show_policy", "Show the served plan and policy.", _policy)
+list_policies = _look_up(
+    f"{_V1}/policy/versions",
+    "list_policies",
+    "All versions of the policy.",
+    catalogue.policy_versions,
+    field="versions",
+)
+show_version = _look_up(
+    f"{_V1}/policy/{{version}}", "show_version", "One version of the policy.", _policy
+)
 
 
 @_post(f"{_V1}/policy/{{version}}/activate")
 async def activate_version(call: Call) -> Campaign:
     """Serve a version; an older one to roll back."""
-    return await call.change(catalogue.activate_policy, call.campaign, _version(call))
+    return await call.change(
+        catalogue.activate_policy, call.campaign, _version(call.path["version"])
+    )
 
 
 @_post(f"{_V1}/learn", status=202)
@@ -398,22 +406,11 @@ async def learn(call: Call) -> jobs.Job:
     return job
 
 
-@_get(f"{_V1}/learn")
-async def list_jobs(call: Call) -> dict[str, Any]:
-    """Learning jobs, newest first."""
-    return {"jobs": await call.read(jobs.jobs_of, call.campaign)}
-
-
-@_get(f"{_V1}/learn/{{job}}")
-async def show_job(call: Call) -> jobs.Job:
-    """Show a job and its progress."""
-    return await call.read(jobs.job_of, call.campaign, call.path["job"])
-
-
-@_get(f"{_V1}/status")
-async def status(call: Call) -> dict[str, Any]:
-    """Progress of exploration."""
-    return await call.read(status_of, call.campaign)
+list_jobs = _look_up(
+    f"{_V1}/learn", "list_jobs", "Learning jobs, newest first.", jobs.jobs_of, field="jobs"
+)
+show_job = _look_up(f"{_V1}/learn/{{job}}", "show_job", "Show a job and its progress.", jobs.job_of)
+status = _look_up(f"{_V1}/status", "status", "Progress of exploration.", jobs.status)
 
 
 @_get(
@@ -427,16 +424,16 @@ async def report(call: Call) -> Reply:
     return Reply(b"".join([piece async for piece in pieces]))
 
 
-@_get(f"{_V1}/reports")
-async def list_reports(call: Call) -> dict[str, Any]:
-    """Daily reports, newest first."""
-    return {"reports": await call.read(jobs.reports_of, call.campaign)}
-
-
-@_get(f"{_V1}/reports/{{day}}")
-async def show_report(call: Call) -> dict[str, Any]:
-    """Show the report of a day."""
-    return await call.read(jobs.report_of, call.campaign, call.path["day"])
+list_reports = _look_up(
+    f"{_V1}/reports",
+    "list_reports",
+    "Daily reports, newest first.",
+    jobs.reports_of,
+    field="reports",
+)
+show_report = _look_up(
+    f"{_V1}/reports/{{day}}", "show_report", "Show the report of a day.", jobs.report_of
+)
 
 
 @_get(f"{_V1}/audit", is_slow=True)

@@ -43,7 +43,6 @@ from unswayed.service.deciding import OTHER_LEVEL
 from unswayed.service.errors import Refusal
 from unswayed.service.planning import Progress, contexts_of, schedule_of
 from unswayed.service.settings import Settings
-from unswayed.service.tokens import Record
 from unswayed.service.writing import CountKey, count_restored
 
 #: Ours: niceness of background processes.
@@ -79,11 +78,7 @@ def learn_campaign(
     settings = there.settings
     on_step("exporting")
     restored: Counter[CountKey] = Counter()
-
-    def on_restored(record: Record) -> None:
-        restored[CountKey(name, record.context, record.mode)] += 1
-
-    batches = records.export_batches(connection, name, on_restored=on_restored)
+    batches = records.export_batches(connection, name, restored=restored)
     events, plays, n_silent = learnable(batches, settings)
     age = 0.0
     if len(plays):
@@ -217,17 +212,15 @@ def learnable(
 _SILENT = 0.5
 
 
-def silence_notes(found: LearnedCampaign, settings: Settings) -> list[str]:
-    """Return a note on users who never report, such as crawlers, if there are many."""
-    if found.silent_share < _SILENT:
-        return []
-    note = f"{found.silent_share:.0%} of the accounts never reported a reward"
+def silence_note(share: float, settings: Settings) -> str:
+    """Return a note on users who never report, such as crawlers."""
+    note = f"{share:.0%} of the accounts never reported a reward"
     if settings.is_deferred:
-        return [f"{note}, though their decisions were shown."]
-    return [
+        return f"{note}, though their decisions were shown."
+    return (
         f"{note} and count with the default; if crawlers or prefetching are among them, set "
         "is_deferred and report what was shown."
-    ]
+    )
 
 
 def work_on(database: Database, name: str, job_id: str, *, known: str | None = None) -> None:
@@ -270,6 +263,9 @@ def _learn_and_publish(database: Database, name: str, job_id: str, known: str | 
                 progress=found.progress,
             )
             count_restored(connection, found.restored)
+            notes = list(found.log.notes)
+            if found.silent_share >= _SILENT:
+                notes.append(silence_note(found.silent_share, settings))
             result = {
                 "version": version,
                 "is_active": settings.activate_learned,
@@ -278,7 +274,7 @@ def _learn_and_publish(database: Database, name: str, job_id: str, known: str | 
                 "silent_share": found.silent_share,
                 "findings": found.log.summary.to_json(),
                 "decisions": decision_rows(found.log.policy),
-                "notes": [*found.log.notes, *silence_notes(found, settings)],
+                "notes": notes,
             }
             # In the same transaction: a job that is done has its policy, and none twice.
             jobs.update_job(connection, job_id, state=jobs.DONE, step="", result=result)

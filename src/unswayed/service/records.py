@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain, islice
 from typing import Any, BinaryIO
@@ -34,7 +35,7 @@ from unswayed.service.tokens import (
     encode_record,
     encode_records,
 )
-from unswayed.service.writing import LONGEST_CHUNK_MS
+from unswayed.service.writing import LONGEST_CHUNK_MS, CountKey
 
 #: Ours: decisions in a slice.
 SLICE = 50_000
@@ -61,11 +62,11 @@ def export_batches(
     *,
     since_ms: int = 0,
     until_ms: int | None = None,
-    on_restored: Callable[[Record], None] = lambda _: None,
+    restored: Counter[CountKey] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the learnable decisions of a campaign whose windows are closed, in slices of time.
 
-    ``on_restored`` is called with each that is known from its reward or activation alone.
+    Those known from their rewards or activations alone are counted in ``restored``.
     """
     campaign = campaign_of(connection, name)
     settings = campaign.settings
@@ -78,7 +79,7 @@ def export_batches(
     for start_ms, end_ms in _slices(connection, name, first, min(end, _LAST_MS)):
         rows = [
             _row(connection, record, settings, rewards, plans)
-            for record, rewards in _joined(connection, name, start_ms, end_ms, on_restored)
+            for record, rewards in _joined(connection, name, start_ms, end_ms, restored)
         ]
         if rows:
             columns = zip(zip(*rows, strict=True), schema, strict=True)
@@ -146,7 +147,7 @@ def _joined(
     name: str,
     first_ms: int,
     end_ms: int,
-    on_restored: Callable[[Record], None],
+    restored: Counter[CountKey] | None,
 ) -> Iterator[tuple[Record, list[tuple[int, float]]]]:
     """Yield the decisions of a slice that count, in order, with (time, value) of their rewards."""
     ids = (first_ms.to_bytes(6, "big"), end_ms.to_bytes(6, "big"))
@@ -165,8 +166,9 @@ def _joined(
     ):
         shown.add(decision)
         decisions.setdefault(decision, decode_record(record))
-    for record in islice(decisions.values(), n_recorded, None):
-        on_restored(record)
+    if restored is not None:
+        lost = islice(decisions.values(), n_recorded, None)
+        restored.update(CountKey(name, record.context, record.mode) for record in lost)
     for id_ in sorted(decisions):
         record = decisions[id_]
         given = rewards.get(id_, [])

@@ -278,7 +278,9 @@ class Service:
     def _open(self, campaign: str) -> Serving:
         """Return a campaign that decides; refuse if its decisions cannot be recorded."""
         serving = self.watcher.state.campaign(campaign)
-        serving.check_open()
+        if serving.state != catalogue.ACTIVE:
+            text = f"campaign {campaign!r} is archived; restore it to decide."
+            raise Refusal(409, "archived", text)
         writer = self.writer
         is_recording = writer.is_healthy and writer.n_waiting < writing.MOST_WAITING
         if not is_recording and not self.server.decide_without_store:

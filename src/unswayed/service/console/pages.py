@@ -36,9 +36,9 @@ from unswayed.service import endpoints
 from unswayed.service.calls import Call, check_origin, read_body, refusal_of
 from unswayed.service.catalogue import now_ms
 from unswayed.service.errors import Refusal
+from unswayed.service.jobs import counted
 from unswayed.service.keys import EVERY_CAMPAIGN, Key, key_of
 from unswayed.service.service import Service
-from unswayed.service.status import counted
 
 COOKIE = "unswayed_console"
 
@@ -276,6 +276,7 @@ _NOBODY = Key("", EVERY_CAMPAIGN, "admin", "", 0)
 
 Show = Callable[[Call, Key], Awaitable[Response]]
 Handler = Callable[[Request], Awaitable[Response]]
+Source = Callable[[Call], Awaitable[Any]]
 
 
 def _viewer_of(request: Request) -> Key | None:
@@ -346,7 +347,7 @@ def _campaign_page(
     return _page(title, inside, campaign=campaign, area=area, is_signed_in=is_signed_in)
 
 
-def _page_of(name: str, title: str, area: str, *sources: endpoints.Handler) -> Show:
+def _page_of(name: str, title: str, area: str, *sources: Source) -> Show:
     """Return a page that shows what some routes return; its title is the campaign's by default."""
 
     async def show(call: Call, viewer: Key) -> Response:
@@ -357,7 +358,7 @@ def _page_of(name: str, title: str, area: str, *sources: endpoints.Handler) -> S
     return show
 
 
-def _part_of(name: str, source: endpoints.Handler) -> Show:
+def _part_of(name: str, source: Source) -> Show:
     """Return a part of a page, for htmx to swap in, that shows what a route returns."""
 
     async def show(call: Call, _: Key) -> Response:
@@ -366,7 +367,7 @@ def _part_of(name: str, source: endpoints.Handler) -> Show:
     return show
 
 
-def _done(work: endpoints.Handler, area: str) -> Show:
+def _done(work: Source, area: str) -> Show:
     """Return a handler that does what a route does, and goes to a page of the campaign."""
 
     async def show(call: Call, _: Key) -> Response:
