@@ -97,6 +97,9 @@ class StoreError(InputError):
 #: Ours: how long to wait for another process that writes; commits take milliseconds.
 _BUSY_SECONDS = 10.0
 
+#: The first version with RETURNING.
+_OLDEST_SQLITE = (3, 35)
+
 #: Ours: rows in one statement; SQLite takes 32,766 values in all.
 _MOST_ROWS = 256
 
@@ -108,6 +111,10 @@ class Database:
         path = url.removeprefix("sqlite:///")
         if not path:
             raise InputError(f"{option('--store')} names no file; give sqlite:///shop.db.")
+        if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+            raise InputError(
+                f"this Python uses SQLite {sqlite3.sqlite_version}; the store needs 3.35 or later."
+            )
         self.url = url
         self.path = Path(path).absolute()
 

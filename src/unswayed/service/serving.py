@@ -158,32 +158,33 @@ def serve(
         )
     if workers < 1:
         raise InputError(f"{option('--workers')} is {workers}; at least one must serve.")
-    limits, names = configuration.server, frozenset(configuration.campaigns)
     with temporary_folder() as folder:
         metrics = Metrics(folder)
 
         def work(beat: Beat) -> None:
-            within = with_descriptors(limits)
+            limits, names = (
+                with_descriptors(configuration.server),
+                frozenset(configuration.campaigns),
+            )
             begin = partial(
                 Service,
                 prepared.database,
                 prepared.secrets,
                 folder,
-                within,
+                limits,
                 is_public=is_public,
                 configured=names,
             )
-            config = server_config(create_app(begin), within)
-            _Server(config, beat).run(sockets=[listening])
+            _Server(server_config(create_app(begin), limits), beat).run(sockets=[listening])
 
         def reload() -> None:
-            nonlocal limits, names
+            nonlocal configuration
             if on_reload is not None:
                 found = on_reload()
                 with prepared.database.connected() as connection:
                     apply_campaigns(connection, found)
-                limits, names = found.server, frozenset(found.campaigns)
-            start_logs(limits)
+                configuration = found
+            start_logs(configuration.server)
 
         def count_restart() -> None:
             metrics.count("unswayed_worker_restarts_total")
@@ -195,14 +196,13 @@ def serve(
         # What is there now stays: looking through it for garbage would make requests wait.
         gc.collect()
         gc.freeze()
-        supervisor = Supervisor(
+        Supervisor(
             work,
             workers,
             on_ready=lambda: on_ready(address),
             on_reload=reload,
             on_restart=count_restart,
-        )
-        supervisor.run()
+        ).run()
 
 
 def create_app(begin: Callable[[], Service]) -> Starlette:
