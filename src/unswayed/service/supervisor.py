@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from unswayed.errors import InputError
 
@@ -155,13 +156,11 @@ class Supervisor:
         return False
 
     def _lost_terminal(self) -> bool:
-        if not self._has_terminal:
+        with suppress(OSError):
+            if self._has_terminal:
+                os.tcgetpgrp(0)
             return False
-        try:
-            os.tcgetpgrp(0)
-        except OSError:
-            return True
-        return False
+        return True
 
     def _look_after(self) -> None:
         """Replace workers that ended or send no heartbeat."""
