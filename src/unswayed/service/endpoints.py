@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
+from operator import methodcaller
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -65,18 +66,28 @@ _get, _post, _patch, _delete = (
 )
 
 
-def _look_up(
-    path: str, name: str, summary: str, look: Callable[..., Any], *, field: str = ""
+def _of_store(
+    method: str,
+    path: str,
+    name: str,
+    summary: str,
+    work: Callable[..., Any],
+    *,
+    field: str = "",
 ) -> Handler:
-    """Add a route that returns what the store has of the names in its path, within a ``field``."""
+    """Add a route that calls a function with the store and the names in its path.
+
+    ``field`` holds its result, if it is given. What is not a GET is one transaction.
+    """
     names = re.findall(r"{(\w+)}", path)
 
     async def handler(call: Call) -> Any:
-        found = await call.read(look, *(call.path[name] for name in names))
+        call_store = call.read if method == "GET" else call.change
+        found = await call_store(work, *(call.path[name] for name in names))
         return {field: found} if field else found
 
     handler.__name__ = name  # of which the route's id is made
-    return _get(path, summary)(handler)
+    return _route(method, path, summary)(handler)
 
 
 class DecideBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -220,8 +231,13 @@ async def metrics(call: Call) -> Reply:
     return Reply(text.encode(), content_type=b"text/plain; version=0.0.4; charset=utf-8")
 
 
-list_campaigns = _look_up(
-    "/v1/campaigns", "list_campaigns", "All campaigns.", catalogue.campaigns, field="campaigns"
+list_campaigns = _of_store(
+    "GET",
+    "/v1/campaigns",
+    "list_campaigns",
+    "All campaigns.",
+    catalogue.campaigns,
+    field="campaigns",
 )
 
 
@@ -282,8 +298,8 @@ async def retire_signing_key(call: Call) -> dict[str, Any]:
     return await list_signing_keys(call)
 
 
-show_campaign = _look_up(
-    _V1, "show_campaign", "Show a campaign and its settings.", catalogue.campaign
+show_campaign = _of_store(
+    "GET", _V1, "show_campaign", "Show a campaign and its settings.", catalogue.campaign
 )
 
 
@@ -320,34 +336,34 @@ async def delete_campaign(call: Call) -> dict[str, Any]:
     return {"deleted": call.campaign}
 
 
-@_post(f"{_V1}/archive")
-async def archive_campaign(call: Call) -> Campaign:
-    """Stop deciding."""
-    return await call.change(catalogue.set_state, call.campaign, catalogue.ARCHIVED)
-
-
-@_post(f"{_V1}/restore")
-async def restore_campaign(call: Call) -> Campaign:
-    """Resume deciding."""
-    return await call.change(catalogue.set_state, call.campaign, catalogue.ACTIVE)
+archive_campaign = _of_store(
+    "POST",
+    f"{_V1}/archive",
+    "archive_campaign",
+    "Stop deciding.",
+    partial(catalogue.set_state, state=catalogue.ARCHIVED),
+)
+restore_campaign = _of_store(
+    "POST",
+    f"{_V1}/restore",
+    "restore_campaign",
+    "Resume deciding.",
+    partial(catalogue.set_state, state=catalogue.ACTIVE),
+)
 
 
 @_post(f"{_V1}/contexts", body=NewLabels)
 async def add_contexts(call: Call) -> Campaign:
     """Add contexts."""
-    return await _with_labels(call, contexts=call.body.labels)
+    add = methodcaller("with_labels", contexts=call.body.labels)
+    return await call.change(_with_settings, call.campaign, add)
 
 
 @_post(f"{_V1}/actions", body=NewLabels)
 async def add_actions(call: Call) -> Campaign:
     """Add actions."""
-    return await _with_labels(call, actions=call.body.labels)
-
-
-async def _with_labels(call: Call, **labels: list[str]) -> Campaign:
-    return await call.change(
-        _with_settings, call.campaign, lambda there: there.with_labels(**labels)
-    )
+    add = methodcaller("with_labels", actions=call.body.labels)
+    return await call.change(_with_settings, call.campaign, add)
 
 
 def _policy(connection: Connection, name: str, version: str | None = None) -> dict[str, Any]:
@@ -376,25 +392,29 @@ def _version(text: str) -> int:
     return _number(text, "a version is a number such as 3.")
 
 
-show_policy = _look_up(f"{_V1}/policy", "show_policy", "Show the served plan and policy.", _policy)
-list_policies = _look_up(
+show_policy = _of_store(
+    "GET", f"{_V1}/policy", "show_policy", "Show the served plan and policy.", _policy
+)
+list_policies = _of_store(
+    "GET",
     f"{_V1}/policy/versions",
     "list_policies",
     "All versions of the policy.",
     catalogue.policy_versions,
     field="versions",
 )
-show_version = _look_up(
-    f"{_V1}/policy/{{version}}", "show_version", "One version of the policy.", _policy
+show_version = _of_store(
+    "GET", f"{_V1}/policy/{{version}}", "show_version", "One version of the policy.", _policy
 )
 
 
-@_post(f"{_V1}/policy/{{version}}/activate")
-async def activate_version(call: Call) -> Campaign:
-    """Serve a version; an older one to roll back."""
-    return await call.change(
-        catalogue.activate_policy, call.campaign, _version(call.path["version"])
-    )
+activate_version = _of_store(
+    "POST",
+    f"{_V1}/policy/{{version}}/activate",
+    "activate_version",
+    "Serve a version; an older one to roll back.",
+    lambda store, name, version: catalogue.activate_policy(store, name, _version(version)),
+)
 
 
 @_post(f"{_V1}/learn", status=202)
@@ -406,11 +426,13 @@ async def learn(call: Call) -> jobs.Job:
     return job
 
 
-list_jobs = _look_up(
-    f"{_V1}/learn", "list_jobs", "Learning jobs, newest first.", jobs.jobs_of, field="jobs"
+list_jobs = _of_store(
+    "GET", f"{_V1}/learn", "list_jobs", "Learning jobs, newest first.", jobs.jobs_of, field="jobs"
 )
-show_job = _look_up(f"{_V1}/learn/{{job}}", "show_job", "Show a job and its progress.", jobs.job_of)
-status = _look_up(f"{_V1}/status", "status", "Progress of exploration.", jobs.status)
+show_job = _of_store(
+    "GET", f"{_V1}/learn/{{job}}", "show_job", "Show a job and its progress.", jobs.job_of
+)
+status = _of_store("GET", f"{_V1}/status", "status", "Progress of exploration.", jobs.status)
 
 
 @_get(
@@ -424,15 +446,16 @@ async def report(call: Call) -> Reply:
     return Reply(b"".join([piece async for piece in pieces]))
 
 
-list_reports = _look_up(
+list_reports = _of_store(
+    "GET",
     f"{_V1}/reports",
     "list_reports",
     "Daily reports, newest first.",
     jobs.reports_of,
     field="reports",
 )
-show_report = _look_up(
-    f"{_V1}/reports/{{day}}", "show_report", "Show the report of a day.", jobs.report_of
+show_report = _of_store(
+    "GET", f"{_V1}/reports/{{day}}", "show_report", "Show the report of a day.", jobs.report_of
 )
 
 

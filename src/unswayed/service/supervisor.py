@@ -177,17 +177,14 @@ class Supervisor:
             logger.warning("worker %d %s; another one is started.", worker.process.pid, how)
             self._on_restart()
             if not worker.is_ready:
-                self._count_failure()
+                self._n_failures += 1
+                if self._n_failures >= MOST_FAILURES:
+                    raise InputError(
+                        f"{self._n_failures} worker processes ended one after another before they "
+                        "served; mend what they reported above, and start again."
+                    )
+                time.sleep(0.2 * self._n_failures)
             self._workers[place] = _Worker(self._main)
-
-    def _count_failure(self) -> None:
-        self._n_failures += 1
-        if self._n_failures >= MOST_FAILURES:
-            raise InputError(
-                f"{self._n_failures} worker processes ended one after another before they served; "
-                "mend what they reported above, and start again."
-            )
-        time.sleep(0.2 * self._n_failures)
 
     def _reload(self) -> None:
         """Replace all workers, one after another; each old one leaves when a new one serves."""
