@@ -67,13 +67,7 @@ _get, _post, _patch, _delete = (
 
 
 def _of_store(
-    method: str,
-    path: str,
-    name: str,
-    summary: str,
-    work: Callable[..., Any],
-    *,
-    field: str = "",
+    method: str, path: str, name: str, summary: str, work: Callable[..., Any], *, field: str = ""
 ) -> Handler:
     """Add a route that calls a function with the store and the names in its path.
 
@@ -136,12 +130,7 @@ async def decide(call: Call) -> Reply:
     return Reply(response)
 
 
-@_post(
-    f"{_V1}/decide/batch",
-    roles=("decide",),
-    body=DecideBatch,
-    row=DecideRequest,
-)
+@_post(f"{_V1}/decide/batch", roles=("decide",), body=DecideBatch, row=DecideRequest)
 async def decide_batch(call: Call) -> Reply:
     """Many decisions; each has its own error."""
     asked = _checked_batch(call, call.body.decisions)

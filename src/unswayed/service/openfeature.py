@@ -108,10 +108,7 @@ class UnswayedProvider(AbstractProvider):
     resolve_float_details = _resolver(float)
 
     def resolve_object_details(
-        self,
-        flag_key: str,
-        default_value: Any,
-        evaluation_context: EvaluationContext | None = None,
+        self, flag_key: str, default_value: Any, evaluation_context: EvaluationContext | None = None
     ) -> FlagResolutionDetails[Any]:
         """Return the action and its metadata as one object."""
         found: FlagResolutionDetails[Any] = self._resolved(flag_key, "", evaluation_context, str)

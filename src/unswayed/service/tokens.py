@@ -167,10 +167,7 @@ class Secrets:
     def derived(self, nonce: str) -> bytes:
         """Return the signing key of a nonce."""
         return hashlib.blake2b(
-            nonce.encode(),
-            key=self.assignment,
-            digest_size=_SIGNING_BYTES,
-            person=b"unswayed-sign",
+            nonce.encode(), key=self.assignment, digest_size=_SIGNING_BYTES, person=b"unswayed-sign"
         ).digest()
 
     def save(self, path: Path) -> None:
