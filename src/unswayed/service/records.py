@@ -264,37 +264,19 @@ def recent_decisions(connection: Connection, name: str, user: str | None) -> dic
                 found.append(record)
             if len(found) == MOST_LISTED:
                 break
-    rewards = {
-        record.id: connection.execute(
-            "SELECT received_ms, value FROM rewards WHERE campaign = ? AND decision = ?",
-            (name, record.id),
-        )
-        for record in found
-    }
-    return {
-        "n_read": n_read,
-        "decisions": [
-            {
-                **_shown(record),
-                "plan": record.plan,
-                "reward": aggregated(rewards[record.id], settings) if rewards[record.id] else None,
-            }
-            for record in found
-        ],
-    }
+    decisions = []
+    sql = "SELECT received_ms, value FROM rewards WHERE campaign = ? AND decision = ?"
+    for record in found:
+        rewards = connection.execute(sql, (name, record.id))
+        reward = aggregated(rewards, settings) if rewards else None
+        decisions.append({**_shown(record), "plan": record.plan, "reward": reward})
+    return {"n_read": n_read, "decisions": decisions}
 
 
 def _shown(record: Record) -> dict[str, Any]:
-    return {
-        "decision": record.id.hex(),
-        "time_ms": record.time_ms,
-        "user": record.user,
-        "context": record.context,
-        "action": record.action,
-        "propensity": record.propensity,
-        "mode": record.mode,
-        **({"attributes": record.attributes} if record.partition else {}),
-    }
+    names = ("time_ms", "user", "context", "action", "propensity", "mode")
+    found = {"decision": record.id.hex(), **{name: getattr(record, name) for name in names}}
+    return {**found, "attributes": record.attributes} if record.partition else found
 
 
 def assignments(connection: Connection, name: str, user: str, secret: bytes) -> dict[str, Any]:
@@ -303,12 +285,10 @@ def assignments(connection: Connection, name: str, user: str, secret: bytes) -> 
     decider = Decider(plan, secret)
     found = {}
     for context in plan.contexts.texts:
-        ruling, rule = decider.decide(user, context), plan.rule(context)
-        is_drawn = ruling.mode == "explore" and not rule.is_sticky
-        found[context] = {
-            "mode": str(ruling.mode),
-            "action": None if is_drawn else str(ruling.action),
-        }
+        ruling = decider.decide(user, context)
+        is_drawn = ruling.mode == "explore" and not plan.rule(context).is_sticky
+        action = None if is_drawn else str(ruling.action)
+        found[context] = {"mode": str(ruling.mode), "action": action}
     return found
 
 
@@ -363,6 +343,9 @@ def explain(connection: Connection, name: str, decision: str, secret: bytes) -> 
     )
     if is_shadow:
         why = f"shadow mode: the caller's own action was returned. The plan would have: {why}"
+    method = cells = None
+    if policy is not None:
+        method, cells = policy.method, policy.to_json()["mean_rewards"].get(record.context)
     return {
         **_shown(record),
         "is_deferred": record.is_deferred,
@@ -382,13 +365,7 @@ def explain(connection: Connection, name: str, decision: str, secret: bytes) -> 
             "control_share": plan.control_share,
             "baseline": rule.baseline,
         },
-        "policy": {
-            "version": policy_version,
-            "method": None if policy is None else policy.method,
-            "cells": None
-            if policy is None
-            else policy.to_json()["mean_rewards"].get(record.context),
-        },
+        "policy": {"version": policy_version, "method": method, "cells": cells},
         "rewards": [
             {"reward_id": row[0], "reward": row[1], "received_ms": row[2]} for row in rewards
         ],
