@@ -106,9 +106,9 @@ class RobustMCB:
         The share of users that may collude, α < 1/2. Overstate rather than understate it. "auto"
         takes an upper estimate from the data; see ``unswayed.learners.unknown_fraction`` for what
         it cannot know.
-    method
-        How to learn: "bounded", the default, bounds every account and takes coalitions out; "paper"
-        is the paper's. See ``unswayed.learners.methods``.
+    method, reward_range, reward_deviation, features, max_leaves, trusted, advice
+        As ``LearnOptions`` has them; features on a log only. ``fit`` learns the contexts from them,
+        ``partial_fit`` keeps these.
     actions
         Labels of the actions. Needed online; on a log, names actions beyond those that occur.
     contexts
@@ -119,25 +119,13 @@ class RobustMCB:
     secret
         16 bytes that key the assignment of actions; drawn afresh if not given. Keep it to check
         decisions later.
-    reward_range
-        Smallest and largest reward that there can be, a pair. Worst-case intervals need it, or
-        ``reward_deviation``. Rewards beyond it are refused.
-    reward_deviation
-        Largest standard deviation that an honest user's reward can have in a context and action,
-        users' tastes included.
-    features, max_leaves, trusted, advice
-        On a log only: attributes that contexts are learned from, and how; as ``learn_log`` takes
-        them. ``fit`` learns the contexts, ``partial_fit`` keeps them.
 
     Notes
     -----
-    Every method may be called from several threads. One lock guards what ``decide`` and ``observe``
-    change; ``policy`` holds it only while it collects what was observed, and learns without it.
-    `docs/reliability.md` says what the lock costs. A request that is refused changes nothing.
-
-    ``save`` and ``load`` keep an online learner in one file. When actions are added or removed,
-    assignments are drawn anew, and from then on every play is uniform over the actions there are.
-    Plays from before still count; see ``unswayed.tallies.log_data``.
+    Every method may be called from several threads: one lock guards what ``decide`` and ``observe``
+    change, and ``policy`` learns without it (`docs/reliability.md`). A request that is refused
+    changes nothing. When actions are added or removed, assignments are drawn anew, and every later
+    play is uniform; plays from before still count (``unswayed.tallies.log_data``).
 
     Attributes
     ----------
@@ -156,14 +144,12 @@ class RobustMCB:
 
     Examples
     --------
-    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> users, actions = np.repeat(np.arange(200), 6), rng.integers(2, size=1200)
     >>> rewards = np.where(actions == 1, 0.8, 0.2) + 0.1 * rng.standard_normal(1200)
     >>> rewards[users < 20] = np.where(actions[users < 20] == 1, -50.0, 50.0)  # the coalition
-    >>> log = Events.of(users, ["home"] * 1200, actions, rewards)
     >>> learner = RobustMCB(alpha=0.1)
-    >>> learner.fit(log).predict(["home"])
+    >>> learner.fit(Events.of(users, ["home"] * 1200, actions, rewards)).predict(["home"])
     [1]
     >>> learner
     RobustMCB(alpha=0.1)  # learned: 1 context, 2 actions

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from unswayed.errors import InputError
 
@@ -20,32 +20,11 @@ Result = TypeVar("Result")
 Call = tuple[Any, ...]
 
 
-class Workers(Protocol):
-    """Runs functions, and hands out handles of what they return.
+class Workers:
+    """Threads of this process; subclasses run functions elsewhere.
 
-    A handle may be an argument of a later call, alone or in a list; ``gather`` turns handles into
-    results.
-    """
-
-    def submit(
-        self, function: Callable[..., Any], calls: Sequence[Call], *, is_long: bool = False
-    ) -> list[Any]:
-        """Return a handle of ``function(*call)`` for every call, in order.
-
-        ``is_long`` says that nothing else should have to wait for these calls.
-        """
-
-    def gather(self, handles: Sequence[Any]) -> list[Any]:
-        """Return what the handles stand for."""
-
-    def keep(self, value: Any) -> Any:
-        """Return a handle of a value, so that it is sent once and not with every call."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Here:
-    """Threads of this process; a handle is the result itself.
-
+    ``submit`` returns handles of what functions return, here the results themselves. A handle may
+    be an argument of a later call, alone or in a list; ``gather`` turns handles into results.
     Compiled loops run on all cores, as they do not hold the GIL. All blocks share the same
     threads, so a function that is submitted must not submit anything itself.
     """
@@ -57,22 +36,28 @@ class _Here:
         *,
         is_long: bool = False,  # noqa: ARG002 - nobody waits here
     ) -> list[Any]:
+        """Return a handle of ``function(*call)`` for every call, in order.
+
+        ``is_long`` says that nothing else should have to wait for these calls.
+        """
         if len(calls) == 1:
             return [function(*calls[0])]
         return list(_threads(os.getpid()).map(lambda call: function(*call), calls))
 
     def gather(self, handles: Sequence[Any]) -> list[Any]:
+        """Return what the handles stand for."""
         return list(handles)
 
     def keep(self, value: Any) -> Any:
+        """Return a handle of a value, so that it is sent once and not with every call."""
         return value
 
 
-HERE = _Here()  # This process
+HERE = Workers()  # This process
 
 
 @dataclass(frozen=True, slots=True)
-class DaskWorkers:
+class DaskWorkers(Workers):
     """The workers of a Dask cluster; a handle is a future.
 
     Results come from ``client.submit`` of functions that can be run again, never from ``scatter``:

@@ -262,11 +262,6 @@ def _far_distance(distances: FloatArray, sample: WeightedRows, alpha: float) -> 
     return FAR_ROW * typical * math.exp(reach * max(0.0, spread - usual))
 
 
-def with_chance(variance: float, n_rows: float, relative_error: float = 1.0) -> float:
-    """Inflate a variance by its sampling error, ``t/sqrt(n)`` on the root."""
-    return variance * (1.0 + CHANCE_DEVIATIONS * relative_error / math.sqrt(n_rows)) ** 2
-
-
 @dataclass(frozen=True, slots=True)
 class HonestNoise:
     """How far honest rows may spread."""
@@ -290,12 +285,13 @@ class HonestNoise:
     ) -> tuple[float, float]:
         """Return the honest variance along directions, and what it may reach by chance.
 
-        It is the larger of two guesses. The robust spread of the projections
-        follows whatever covariance the good rows have, but sees nothing when most projections are
-        zero. The limit for independent columns is right for sparse rows of any tail, but knows no
-        correlation.
+        It is the larger of two guesses. The robust spread of the projections follows whatever
+        covariance the good rows have, but sees nothing when most projections are zero. The limit
+        for independent columns is right for sparse rows of any tail, but knows no correlation.
         """
         limit = self.limit(direction_masses)
-        threshold = with_chance(limit, self.n_rows)
-        from_spread = with_chance(robust_spread, self.n_rows, MEDIAN_DEVIATION_ERROR)
-        return max(limit, robust_spread), max(threshold, from_spread)
+        # By chance the root of a variance errs by a share of about 1/sqrt(n).
+        chance, root = CHANCE_DEVIATIONS, math.sqrt(self.n_rows)
+        from_limit = limit * (1.0 + chance / root) ** 2
+        from_spread = robust_spread * (1.0 + chance * MEDIAN_DEVIATION_ERROR / root) ** 2
+        return max(limit, robust_spread), max(from_limit, from_spread)

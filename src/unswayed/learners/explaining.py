@@ -102,7 +102,9 @@ def decision_rows(policy: Policy) -> list[dict[str, Any]]:
     """
     changed = policy.source.get("changed", {})
     seconds, lead = leads(policy)
-    is_excluded = policy.cells()["is_excluded"].reshape(policy.counts.shape)
+    excluded: list[list[int]] = [[] for _ in range(len(policy.context_labels))]
+    if policy.is_excluded is not None:
+        excluded = [np.flatnonzero(row).tolist() for row in policy.is_excluded]
     parts = None if policy.sampling_errors is None else policy.bias_bounds
     rows = []
     for code in (-policy.context_probabilities).argsort(kind="stable").tolist():
@@ -115,11 +117,13 @@ def decision_rows(policy: Policy) -> list[dict[str, Any]]:
                 "context": context,
                 "share": float(policy.context_probabilities[code]),
                 "action": decision.action,
-                **{name: json_number(getattr(decision, name)) for name in ("mean", "low", "high")},
+                "mean": json_number(decision.mean),
+                "low": json_number(decision.low),
+                "high": json_number(decision.high),
                 "runner_up": None if second < 0 else policy.action_labels[second],
                 "lead": json_number(float(lead[code])),
                 "naive": changed.get(str(context)),
-                "excluded": policy.action_labels.values[is_excluded[code]].tolist(),
+                "excluded": [policy.action_labels[a] for a in excluded[code]],
                 "sampling_error": _at(policy.sampling_errors, code, action),
                 "bias_bound": _at(parts, code, action),
                 "withstands": _at(policy.flip_fraction, code),

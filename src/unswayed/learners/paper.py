@@ -421,17 +421,16 @@ def _votes(tallies: Tallies, low: float, span: float, tolerance: float) -> IntAr
     allowed = tolerance + (4.0 * 2.3e-16 * largest * largest if tolerance > 0.0 else 0.0)
     rest = tallies.squares - (low + high) * sums + low * high * n
     beyond = 0.5 * span * np.minimum(n, 1.0)
-    shown = (
-        sums - low * n > beyond,
-        np.abs(rest) > allowed * n * span * span,
-        high * n - sums > beyond,
-    )
     users = entry_users(tallies.indptr)
-    has_high, is_other, has_low = marks = np.zeros((3, tallies.n_users), np.bool_)
-    for mark, is_shown in zip(marks, shown, strict=True):
-        mark[users[is_shown & (n > 0)]] = True
-    votes = [has_high & ~is_other, is_other, has_low & ~is_other]
-    return np.asarray(np.count_nonzero(votes, axis=1))
+
+    def who(shows: BoolArray) -> BoolArray:
+        """Mark the users with such an entry."""
+        return np.bincount(users[shows & (n > 0)], minlength=tallies.n_users) > 0
+
+    is_other = who(np.abs(rest) > allowed * n * span * span)
+    has_high, has_low = who(sums - low * n > beyond), who(high * n - sums > beyond)
+    votes = (has_high & ~is_other, is_other, has_low & ~is_other)
+    return np.array([np.count_nonzero(vote) for vote in votes])
 
 
 def frequent_contexts(

@@ -251,9 +251,14 @@ class Policy:
             default = self.action_labels[self.default_action]
             return Decision(default, False, math.nan, math.nan, math.nan, leaf)
         action = int(self.actions[code])
-        tables = (self.mean_rewards, self.low, self.high)
-        mean, low, high = (float(table[code, action]) for table in tables)
-        return Decision(self.action_labels[action], True, mean, low, high, leaf)
+        return Decision(
+            self.action_labels[action],
+            True,
+            float(self.mean_rewards[code, action]),
+            float(self.low[code, action]),
+            float(self.high[code, action]),
+            leaf,
+        )
 
     def label_of(self, context: Context) -> Label | None:
         """Return the label of a context in any of its forms; None if attributes have no leaf."""
@@ -322,9 +327,9 @@ class Policy:
         n_contexts, n_actions = self.mean_rewards.shape
         contexts, actions = np.divmod(np.arange(n_contexts * n_actions), n_actions)
         is_bounded = np.isfinite(self.high - self.low) | np.isnan(self.mean_rewards)
-        is_excluded = np.zeros(self.counts.shape, np.bool_) | (
-            False if self.is_excluded is None else self.is_excluded
-        )
+        is_excluded = self.is_excluded
+        if is_excluded is None:
+            is_excluded = np.zeros(self.counts.shape, np.bool_)
         parts = {}
         if self.sampling_errors is not None:
             parts = {"sampling_error": self.sampling_errors, "bias_bound": self.bias_bounds}
@@ -520,10 +525,16 @@ class Policy:
 
 def _cell(mean: float, low: float, high: float, n: int, *parts: float) -> dict[str, Any]:
     """Return a cell as JSON values; "no bound" in words where an end is infinite."""
-    ends = {"mean": mean, "low": low, "high": high}
-    cell: dict[str, Any] = {name: json_number(value) for name, value in ends.items()} | {"n": n}
+    cell: dict[str, Any] = {
+        "mean": json_number(mean),
+        "low": json_number(low),
+        "high": json_number(high),
+        "n": n,
+    }
     cell |= dict(zip(("sampling_error", "bias_bound"), map(json_number, parts), strict=False))
-    return cell | ({"bound": NO_BOUND} if math.isinf(low) or math.isinf(high) else {})
+    if math.isinf(low) or math.isinf(high):
+        cell["bound"] = NO_BOUND
+    return cell
 
 
 def _decisions(
