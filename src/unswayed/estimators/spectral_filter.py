@@ -201,8 +201,7 @@ def _rounds(
 
 def _look(sample: WeightedRows, start: FloatArray | None, *, alpha: float) -> Look:
     """Find the top direction of the kept rows and the honest limit along it."""
-    variances = believable_column_variances(sample, alpha=alpha)
-    noise = HonestNoise(variances, sample.effective_rows)
+    noise = HonestNoise(believable_column_variances(sample, alpha=alpha), sample.effective_rows)
     top = top_direction(sample, start)
     projections = sample.rows.each(SparseRows.project, sample.centre, top.vector[:, None])[:, 0]
     centre = weighted_quantile(projections, sample.weights, 0.5)

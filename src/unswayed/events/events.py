@@ -148,7 +148,10 @@ class Events:
         used: dict[str, Any] = {}
         for role in ("user", "context", "action"):
             codes, labels = getattr(self, f"{role}s"), getattr(self, f"{role}_labels")
-            used[f"{role}s"], used[f"{role}_labels"] = _used(codes, labels)
+            is_used = np.zeros(len(labels), np.bool_)
+            is_used[codes] = True
+            used[f"{role}s"] = (np.cumsum(is_used, dtype=np.int32) - np.int32(1))[codes]
+            used[f"{role}_labels"] = Labels(labels.values[is_used])
         return replace(self, **used)
 
     def __len__(self) -> int:
@@ -173,13 +176,6 @@ class Events:
     def n_actions(self) -> int:
         """Number of actions, A."""
         return len(self.action_labels)
-
-
-def _used(codes: Codes, labels: Labels) -> tuple[npt.NDArray[np.int32], Labels]:
-    is_used = np.zeros(len(labels), np.bool_)
-    is_used[codes] = True
-    new_codes = np.cumsum(is_used, dtype=np.int32) - np.int32(1)
-    return new_codes[codes], Labels(labels.values[is_used])
 
 
 def _encode(

@@ -25,7 +25,7 @@ from unswayed.events.column_sql import (
 from unswayed.events.columns import Columns, check_bad_rows
 from unswayed.events.events import LARGEST_REWARD, Events
 from unswayed.events.hashing import labels_of_column, ordered_users
-from unswayed.events.labels import Label, Labels
+from unswayed.events.labels import Label
 from unswayed.events.sources import OpenLog, Source, named, opened, quoted
 from unswayed.events.thinning import latest_possible
 from unswayed.memory import CELL_BYTES, CONTEXT_BYTES, ROW_BYTES, USER_BYTES, check_fits
@@ -288,16 +288,6 @@ def _attribute_names(columns: Columns) -> list[str]:
     return [f"attribute_{place}" for place in range(len(columns.features))]
 
 
-def _time_range(log: OpenLog) -> tuple[str | None, str | None]:
-    if log.columns.time is None:
-        return None, None
-    time = named(log.columns.time)
-    (found,) = log.connection.sql(
-        f"SELECT min({time})::VARCHAR, max({time})::VARCHAR FROM raw"
-    ).fetchall()
-    return found[0], found[1]
-
-
 def _scan(log: OpenLog, *, has_times: bool) -> Reading:
     """Read the rows: usable ones become codes and numbers, the others are counted by reason."""
     log.connection.sql(
@@ -312,7 +302,10 @@ def _scan(log: OpenLog, *, has_times: bool) -> Reading:
     size = f"{log.name} with {n_rows:,} rows, {n_contexts:,} contexts and {n_actions:,} actions"
     usable = memory.usable_bytes()
     check_fits(needed, usable, size)
-    labels = {name: _coded_labels(log, name) for name in ("context", "action")}
+    labels = {}
+    for name in ("context", "action"):
+        known_sql = f'SELECT "{name}" FROM {name}_codes ORDER BY {name}_code'
+        labels[name] = labels_of_column(log.connection.sql(known_sql).to_arrow_table()[0])
     # The rows were counted by reading them, so a header that lies about them allocates nothing.
     columns: dict[str, npt.NDArray[Any]] = {
         name: np.empty(n_rows, np.min_scalar_type(-len(known) - 1))  # the narrowest integers
@@ -376,9 +369,14 @@ def _scan(log: OpenLog, *, has_times: bool) -> Reading:
         bad_rows["line is broken"] = log.n_broken
     n_rows = n_good + sum(bad_rows.values())
     bad_rows = dict(sorted(bad_rows.items()))
+    ends: tuple[str | None, ...] = (None, None)
+    if log.columns.time is not None:
+        time = named(log.columns.time)
+        query = f"SELECT min({time})::VARCHAR, max({time})::VARCHAR FROM raw"
+        (ends,) = log.connection.sql(query).fetchall()
     return Reading(
         events,
-        Provenance(log.name, n_rows, log.columns, bad_rows, *_time_range(log)),
+        Provenance(log.name, n_rows, log.columns, bad_rows, *ends),
         times=columns.get("moment"),
         attributes={
             name: _attribute(pa.chunked_array(pieces))
@@ -430,12 +428,6 @@ def _create_code_table(log: OpenLog, column: str, table: str) -> int:
     )
     ((n_labels,),) = log.connection.sql(f"SELECT count(*) FROM {column}_codes").fetchall()
     return int(n_labels)
-
-
-def _coded_labels(log: OpenLog, column: str) -> Labels:
-    """Return the labels of a column in the order of their codes."""
-    relation = log.connection.sql(f'SELECT "{column}" FROM {column}_codes ORDER BY {column}_code')
-    return labels_of_column(relation.to_arrow_table()[0])
 
 
 _VALUE_BYTES = 30  # Ours: estimated bytes per value of a row that is written back

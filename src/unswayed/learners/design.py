@@ -214,15 +214,13 @@ def design_of_log(tallies: UserTallies, design: DesignName) -> Design:
     A log is read as sticky when users who met a context more than once never changed the action
     there. The actions were chosen by the platform, so a coalition cannot fake this.
     """
-    if design == "uniform" or (design == "auto" and not _looks_sticky(tallies)):
-        return uniform_design(tallies)
-    return sticky_design(tallies)
-
-
-def _looks_sticky(tallies: UserTallies) -> bool:
-    found = tallies.blocks.map_blocks(_sticky_evidence)
-    has_changed = any(changed for changed, _ in found)
-    return not has_changed and sum(pairs for _, pairs in found) >= STICKY_EVIDENCE_PAIRS
+    if design == "auto":
+        found = tallies.blocks.map_blocks(_sticky_evidence)
+        has_changed = any(changed for changed, _ in found)
+        n_pairs = sum(pairs for _, pairs in found)
+        is_sticky = not has_changed and n_pairs >= STICKY_EVIDENCE_PAIRS
+        design = "sticky" if is_sticky else "uniform"
+    return sticky_design(tallies) if design == "sticky" else uniform_design(tallies)
 
 
 def _sticky_evidence(tallies: Tallies) -> tuple[bool, int]:

@@ -49,7 +49,15 @@ class Origin:
         names = [contexts.values[is_met].tolist(), actions.values[is_played].tolist()]
         digest = hashlib.blake2b(json.dumps(names).encode(), digest_size=16)
         digest.update(counts[np.ix_(is_met, is_played)].astype("<i8").tobytes())
-        return cls(digest.hexdigest(), _sketch(users), *times)
+        if not len(users):
+            return cls(digest.hexdigest(), "", *times)
+        hashes = np.sort(user_hashes(users))
+        bins, first = np.unique(hashes >> np.uint64(56), return_index=True)
+        marks = [".."] * BINS
+        smallest = (hashes[first] & np.uint64(0xFF)).tolist()
+        for place, mark in zip(bins.tolist(), smallest, strict=True):
+            marks[place] = f"{mark:02x}"
+        return cls(digest.hexdigest(), "".join(marks), *times)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
@@ -82,17 +90,6 @@ class Origin:
         if not _share_users(self.users, other.users):
             return "other"
         return "overlapping" if are_timed else "unknown"
-
-
-def _sketch(users: Labels) -> str:
-    if not len(users):
-        return ""
-    hashes = np.sort(user_hashes(users))
-    bins, first = np.unique(hashes >> np.uint64(56), return_index=True)
-    marks = [".."] * BINS
-    for place, mark in zip(bins.tolist(), (hashes[first] & np.uint64(0xFF)).tolist(), strict=True):
-        marks[place] = f"{mark:02x}"
-    return "".join(marks)
 
 
 def _share_users(one: str, other: str) -> bool:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unswayed.arrays import FloatArray
 from unswayed.defaults import MIN_PROPENSITY
 from unswayed.errors import InputError, option
 from unswayed.events import Events, Labels, Provenance, Reading
@@ -227,22 +226,18 @@ def combined(phases: Phases) -> Tallies:
     if len(phases) == 1:
         return phases[0]
     actions = sorted_union([phase.action_labels for phase in phases], "actions")
+    codes = [actions.codes(phase.action_labels) for phase in phases]
     expected = np.zeros(len(actions))
-    for phase in phases:
-        codes = actions.codes(phase.action_labels)
-        expected[codes] += _length(phase) / len(codes)
+    for phase, own in zip(phases, codes, strict=True):
+        plays = row_sums(phase.indptr, phase.plays)
+        active = plays[plays > 0]
+        if len(active):  # very active users are capped
+            length = np.minimum(active, MOST_ACTIVE * np.median(active)).sum()
+            expected[own] += length / len(own)
     likely = expected / expected.sum()
     return merged_logs(
-        [_weighted(phase.uniform(), likely[actions.codes(phase.action_labels)]) for phase in phases]
+        [
+            phase.uniform().scaled((1.0 / likely[own])[phase.cells % phase.n_actions])
+            for phase, own in zip(phases, codes, strict=True)
+        ]
     )
-
-
-def _length(phase: Tallies) -> float:
-    """Return the number of plays in a phase, with very active users capped."""
-    plays = row_sums(phase.indptr, phase.plays)
-    active = plays[plays > 0]
-    return float(np.minimum(active, MOST_ACTIVE * np.median(active)).sum()) if len(active) else 0.0
-
-
-def _weighted(tallies: Tallies, likely: FloatArray) -> Tallies:
-    return tallies.scaled((1.0 / likely)[tallies.cells % tallies.n_actions])
