@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.audit.markets import Market, market
-from unswayed.audit.coordination import Coordination, find_coordination
+from unswayed.audit.by_users import Coordination, find_coordination
 from unswayed.audit.lockstep import ratings_of
 from worlds.real_ratings import redrawn
 from worlds.reviews import (

@@ -58,7 +58,7 @@ def test_it_is_said_from_which_share_on_a_push_is_found(
     run("audit", log, *options)
     printed = capsys.readouterr().out
     assert printed.index("attacked?") < printed.index(team["statement"])
-    assert re.search(r"40%.*400.*yes", printed)
+    assert re.search(r"40%.*400.*attacked", printed)
 
 
 def test_lies_are_the_best_or_the_worst_reward_and_large_logs_are_sampled(
@@ -77,10 +77,10 @@ def test_lies_are_the_best_or_the_worst_reward_and_large_logs_are_sampled(
     # Verdicts that do not grow with the share are said as they are.
     none, *_, last = (replace(row, attacked=False) for row in usual.red_team.sizes)
     missed = replace(usual.red_team, sizes=(none, last))
-    assert missed.statement() == "The audit finds this attack at no share up to 40%."
+    assert missed.statement == "The audit finds this attack at no share up to 40%."
     odd = replace(missed, sizes=(none, replace(last, share=0.2, attacked=True), last))
     assert odd.found_from is None
-    assert odd.statement() == "The audit finds this attack at 20%, but not at larger shares."
+    assert odd.statement == "The audit finds this attack at 20%, but not at larger shares."
 
 
 def test_a_log_that_is_attacked_already_is_said_to_be(rng: np.random.Generator) -> None:
@@ -88,4 +88,4 @@ def test_a_log_that_is_attacked_already_is_said_to_be(rng: np.random.Generator) 
     assert found.verdict == "attacked"
     assert found.red_team is not None
     assert found.red_team.found_from is None
-    assert "attacked even without injected accounts" in found.red_team.statement()
+    assert "attacked even without injected accounts" in found.red_team.statement

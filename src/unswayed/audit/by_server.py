@@ -11,13 +11,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+import pyarrow as pa
+from scipy import special, stats
 
 from unswayed.arrays import BoolArray, FloatArray
 from unswayed.audit.log import (
-    MOST_ITEMS,
     AuditedLog,
-    cell_means,
     flagged_by_mistake,
     mark_reviewed,
     moved_items,
@@ -27,15 +26,13 @@ from unswayed.audit.results import (
     FLAGGED_WHERE_SERVERS_CHOSE,
     Accounts,
     Audit,
-    ChangedDecision,
     ErrorRates,
     GroupCard,
     Interval,
-    ItemShift,
     named_briefly,
 )
 from unswayed.learners.bounded import Reviewed
-from unswayed.learners.bounded.method import Model
+from unswayed.learners.bounded.method import CLEAR, Model
 from unswayed.learners.bounded.rewards import SAMPLE_ENTRIES, sampled_users
 from unswayed.learners.design import design_of_log
 from unswayed.learners.estimates import Estimates
@@ -124,22 +121,17 @@ def _dealt(sample: Tallies, is_donor: BoolArray, rng: np.random.Generator) -> Ta
     return sample.with_sums(sample.counts[source], sample.sums[source], sample.squares[source])
 
 
-def _plays_inside(tallies: Tallies, is_inside: BoolArray) -> FloatArray:
-    """Return each account's plays in some cells, and its mean reward there; shape (2, n_users)."""
-    inside = is_inside[tallies.cells].astype(np.float64)
-    users, n_users = entry_users(tallies.indptr), tallies.n_users
-    plays = np.bincount(users, inside * tallies.plays, n_users)
-    sums = np.bincount(users, inside * tallies.plays * tallies.sums / tallies.counts, n_users)
-    return np.stack([plays, sums / np.maximum(plays, 1.0)])
-
-
 class _Lie(NamedTuple):
-    """What a coalition lies about."""
+    """What a coalition lies about.
+
+    It is flagged on clear evidence. The learner flags it only if a decision may depend on it.
+    """
 
     name: str
     items: str
     accounts: float
     is_flagged: bool
+    is_kept: bool  # by the learner
     plays: FloatArray  # shape (n_users,), of these items
     means: FloatArray  # shape (n_users,), of their rewards
     mean: float  # over all accounts
@@ -163,6 +155,10 @@ def audit_server(
     policy, weights = learned.policy, learned.estimates.user_weights
     agreement = find_agreement(tallies, learned.estimates, rng=generator(0, "audit"))
     lies = _lies(log, learned, agreement)
+    for lie, odds in zip(lies, agreement.by_coalition, strict=True):
+        if lie.is_flagged and lie.is_kept:
+            is_member = (odds > 0.0) & ~is_honest
+            weights = np.where(is_member, np.minimum(weights, special.expit(-odds)), weights)
     groups, reasons = _in_words(lies, weights, agreement, is_fake)
     mark_reviewed(reasons, is_fake, events.users[is_cleared].astype(np.int64))
     accounts = log.accounts(weights, agreement.evidence, groups, reasons, agreement.p_values)
@@ -171,15 +167,15 @@ def audit_server(
         plain_actions(tallies), policy.actions, means, policy.context_probabilities
     )
     is_auto = learned.unknown_fraction is not None
-    shifts, share = log.item_shifts(weights), _share(learned, lies, events.n_users)
+    shifts, share = log.item_shifts(weights), _share(learned, lies, weights)
     return log.audit(
         accounts,
-        shifts,
-        changed,
+        items=shifts,
+        changed=changed,
         alpha=policy.alpha,
         is_attacked=any(lie.is_flagged for lie in lies),
         is_suspected=any(not lie.is_flagged for lie in lies),
-        statement=_statement(learned, lies, share, shifts, changed),
+        statement=_statement(learned, lies, share, weights, moved_items(shifts), changed),
         share=share,
         groups=tuple(_cards(log, lies, accounts)),
         rates=ErrorRates(
@@ -199,15 +195,14 @@ def audit_server(
     )
 
 
-def _share(learned: Learned, lies: list[_Lie], n_users: int) -> Interval:
+def _share(learned: Learned, lies: list[_Lie], weights: FloatArray) -> Interval:
     """Return the share of accounts that collude, with an interval.
 
     The lower end counts accounts with a weight below .1. The upper end adds suspected accounts, and
     members who never met what the others lie about, in proportion. If no coalition was found, the
     upper end is the stated share, if any: hidden accounts cannot be counted.
     """
-    weights = learned.estimates.user_weights
-    clear = [lie for lie in lies if lie.is_flagged]
+    n_users, clear = len(weights), [lie for lie in lies if lie.is_flagged]
     if not clear:
         stated = learned.unknown_fraction is None
         return Interval(0.0, 0.0, learned.policy.alpha if stated else np.inf)
@@ -228,9 +223,10 @@ def _lies(log: AuditedLog, learned: Learned, agreement: Agreement) -> list[_Lie]
     coded = learned.estimates.evidence["lies"]
     told = learned.policy.source["evidence"]["lies"]
     for lie, codes, odds in zip(told, coded, agreement.by_coalition, strict=True):
-        is_inside = np.isin(np.arange(log.tallies.n_cells), codes["cells"])
-        found = log.tallies.blocks.map_blocks(_plays_inside, is_inside)
-        plays, means = np.concatenate(found, axis=1)
+        rows = np.isin(log.cells, codes["cells"])
+        users, rewards = log.events.users[rows], log.events.rewards[rows]
+        plays = np.bincount(users, minlength=len(weights)).astype(np.float64)
+        means = np.bincount(users, rewards, len(weights)) / np.maximum(plays, 1.0)
         rest = plays * np.where(odds > 0.0, 0.0, weights)
         items, name = "", QUIET
         if lie["actions"]:
@@ -238,9 +234,11 @@ def _lies(log: AuditedLog, learned: Learned, agreement: Agreement) -> list[_Lie]
             name = f"{'raises' if lie['direction'] == 'up' else 'lowers'} {items}"
         mean = float(plays @ means / max(float(plays.sum()), 1.0))
         usual = float(rest @ means / max(float(rest.sum()), 1e-9))
-        is_flagged = not is_suspected(lie)
+        is_kept = is_suspected(lie)
+        is_flagged = not is_kept or lie["nats"] >= CLEAR
         name = name if is_flagged else f"suspected: {name}"
-        lies.append(_Lie(name, items, lie["accounts"], is_flagged, plays, means, mean, usual))
+        shown = name, items, lie["accounts"]
+        lies.append(_Lie(*shown, is_flagged, is_kept, plays, means, mean, usual))
     return lies
 
 
@@ -290,17 +288,11 @@ def _cards(log: AuditedLog, lies: list[_Lie], accounts: Accounts) -> list[GroupC
             if lie.items:
                 what = f"reward {lie.items} with {mean:.3g} on average, others with {usual:.3g}."
             what += "" if lie.is_flagged else " They are only suspected and still count."
-        # The items on which members and others differ most.
-        theirs, their_means = cell_means(log.tallies, members.astype(np.float64))
-        other_means = cell_means(log.tallies, (~members).astype(np.float64))[1]
-        pull = np.abs(np.nansum((their_means - other_means) * theirs, axis=0))
-        most = np.argsort(-pull, kind="stable")[:MOST_ITEMS].tolist()
         cards.append(
             log.card(
                 name,
                 members,
                 accounts,
-                [item for item in most if theirs[:, item].any()],
                 statement=f"{counted(int(members.sum()), 'account')} {what}",
                 measure="mean reward of the items",
                 seen=mean,
@@ -314,8 +306,9 @@ def _statement(
     learned: Learned,
     lies: list[_Lie],
     share: Interval,
-    items: tuple[ItemShift, ...],
-    changed: tuple[ChangedDecision, ...],
+    weights: FloatArray,
+    moved: str,
+    changed: pa.Table,
 ) -> str:
     doubt = ""
     for lie in lies:
@@ -330,15 +323,12 @@ def _statement(
     if not any(lie.is_flagged for lie in lies):
         certain = " for certain" if doubt else ""
         return f"No coalition was found{certain}.{doubt} {_hidden(learned)}".rstrip()
-    what = moved_items(items) or "rate alike, against the rest"
-    cost = sum(change.cost * change.share for change in changed)
+    what = moved or "rate alike, against the rest"
     loss = " Plain means would choose the same actions."
-    if changed:
+    if len(changed):
+        cost = number(float(np.dot(changed["cost"], changed["share"])))
         decisions = counted(len(changed), "decision")
-        loss = (
-            f" Plain means would change {decisions} and cost honest users {number(cost)} per visit."
-        )
-    weights = learned.estimates.user_weights
+        loss = f" Plain means would change {decisions} and cost honest users {cost} per visit."
     n_users, n_flagged = len(weights), int((weights < ACCUSED).sum())
     return (
         f"A coalition was found: {counted(n_flagged, 'account')} stand out, and up to "

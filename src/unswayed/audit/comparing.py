@@ -7,10 +7,12 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 from scipy import special
 
 from unswayed.arrays import BoolArray, FloatArray
-from unswayed.audit.results import Audit, Changes, Difference, MovedItem, NewFlag
+from unswayed.audit.log import taken
+from unswayed.audit.results import Audit, Changes, Difference
 from unswayed.errors import InputError, option
 from unswayed.events import UNKNOWN, Events, Label, Labels
 
@@ -70,16 +72,22 @@ def changes_of(before: Audit, now: Audit, since: str) -> Changes:
         for (name, old), n in shared.items()
         if name and old and n >= SAME_GROUP * former.groups.count(old)
     }
-    new = accounts.ordered(accounts.is_flagged & ~was_flagged).tolist()
+    new = accounts.ordered(accounts.is_flagged & ~was_flagged)
+    groups = [accounts.groups[code] for code in new.tolist()]
+    is_known = [group in known for group in groups]
     cleared = np.flatnonzero(was_flagged & ~accounts.is_flagged).tolist()
     return Changes(
         since=since,
         before=before.verdict,
-        accounts=tuple(
-            NewFlag(accounts.labels[code], accounts.groups[code], accounts.groups[code] in known)
-            for code in new
+        accounts=pa.table(
+            {
+                "user": taken(accounts.labels, new),
+                "group": pa.array(groups, pa.string()),
+                "is_known_group": pa.array(is_known, pa.bool_()),
+            }
         ),
         n_first_seen=int((~was_seen[new]).sum()),
+        n_joined=sum(is_known),
         cleared=tuple(accounts.labels[code] for code in cleared),
     )
 
@@ -91,14 +99,19 @@ def difference_of(reference: Audit, reference_events: Events, events: Events) ->
     error = np.sqrt(now[1] + then[1])
     z = np.where(error > 0.0, (now[0] - then[0]) / np.maximum(error, 1e-300), 0.0)
     bar = -float(special.ndtri(LEVEL / (2.0 * max(len(common), 1))))
-    order = [at for at in np.argsort(-np.abs(z), kind="stable").tolist() if abs(z[at]) > bar]
+    order = np.argsort(-np.abs(z), kind="stable")
+    order = order[np.abs(z)[order] > bar][:MOST_ITEMS]
     return Difference(
         source=reference.source,
         verdict=reference.verdict,
         flagged_share=float(reference.accounts.is_flagged.mean()),
-        items=tuple(
-            MovedItem(common[at], float(then[0][at]), float(now[0][at]), float(z[at]))
-            for at in order[:MOST_ITEMS]
+        items=pa.table(
+            {
+                "action": [common[at] for at in order.tolist()],
+                "reference": then[0][order],
+                "now": now[0][order],
+                "z": z[order],
+            }
         ),
     )
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -96,14 +95,17 @@ OWN_SAY = 0.5
 """Ours: weight of an account's own deviation in its score."""
 
 
-@dataclass(frozen=True, eq=False)
-class Ratings:
+class Ratings(NamedTuple):
     """Who rated what: one entry per (account, item), sorted by account."""
 
     indptr: IntArray  # account u has the entries indptr[u] to indptr[u + 1]
+    users: IntArray
     items: IntArray
     classes: IntArray  # codes of the ratings
-    times: FloatArray | None  # NaN where unknown
+    times: FloatArray  # NaN where unknown; empty without any
+    keys: IntArray  # one for each (item, class) that occurs
+    starts: IntArray  # key j has the entries order[starts[j]] to order[starts[j + 1]]
+    order: IntArray
     n_items: int
     n_classes: int
 
@@ -112,45 +114,15 @@ class Ratings:
         """Number of accounts."""
         return len(self.indptr) - 1
 
-    @cached_property
+    @property
     def activity(self) -> IntArray:
         """How many items each account rated; shape (n_users,)."""
         return np.diff(self.indptr)
 
-    @cached_property
-    def users(self) -> IntArray:
-        """The account of each entry; shape (n_entries,)."""
-        return np.repeat(np.arange(self.n_users), self.activity)
-
     @property
-    def thresholds(self) -> FloatArray:
-        """Thresholds of a pair's evidence, in nats."""
-        return np.asarray(np.array(THRESHOLDS) * np.log(max(self.n_users, 2)))
-
-    @cached_property
-    def span(self) -> float:
-        """Time between the first and the last rating; 0 if nothing is known of times."""
-        known = np.empty(0) if self.times is None else self.times[np.isfinite(self.times)]
-        return float(np.ptp(known)) if len(known) > 1 else 0.0
-
-    @cached_property
-    def keys(self) -> IntArray:
-        """Code of each rating: one for each (item, class) that occurs; shape (n_entries,)."""
-        pairs = self.items * self.n_classes + self.classes
-        codes: IntArray = np.unique(pairs, return_inverse=True)[1]
-        return codes
-
-    @cached_property
-    def by_key(self) -> tuple[IntArray, IntArray]:
-        """Where each key's entries begin, and the entries in the order of keys."""
-        order = np.argsort(self.keys, kind="stable")
-        starts = np.concatenate([[0], np.cumsum(np.bincount(self.keys))])
-        return starts.astype(np.int64), order
-
-    @cached_property
     def said_by(self) -> IntArray:
         """How many accounts have each key; shape (n_keys,)."""
-        return np.diff(self.by_key[0])
+        return np.diff(self.starts)
 
 
 def ratings_of(
@@ -172,34 +144,29 @@ def ratings_of(
     ([0, 2], [1, 1])
     """
     pairs = users.astype(np.int64) * n_items + items
-    order = (
-        np.argsort(pairs, kind="stable")
-        if times is None
-        else np.lexsort((np.nan_to_num(times, nan=np.inf), pairs))
-    )
-    pairs = pairs[order]
-    is_first = np.ones(len(pairs), dtype=np.bool_)
-    is_first[1:] = pairs[1:] != pairs[:-1]
-    chosen, pairs = order[is_first], pairs[is_first]
+    when = np.empty(0) if times is None else times
+    order = np.lexsort((np.nan_to_num(when, nan=np.inf), pairs) if len(when) else (pairs,))
+    pairs, first = np.unique(pairs[order], return_index=True)
+    chosen = order[first]
     rated_by, rated = np.divmod(pairs, max(n_items, 1))
-    classes, n_classes = _classes(rewards[chosen])
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(rated_by, minlength=n_users))])
+    values, classes = np.unique(rewards[chosen], return_inverse=True)
+    if len(values) > MOST_VALUES:
+        values = np.unique(np.quantile(rewards[chosen], np.arange(1, RATING_BINS) / RATING_BINS))
+        classes = np.searchsorted(values, rewards[chosen], side="left")
+    n_classes = int(classes.max(initial=0)) + 1
+    keys = np.unique(rated * n_classes + classes, return_inverse=True)[1]
     return Ratings(
-        indptr=indptr.astype(np.int64),
+        indptr=np.append(0, np.cumsum(np.bincount(rated_by, minlength=n_users))).astype(np.int64),
+        users=rated_by,
         items=rated,
-        classes=classes,
-        times=None if times is None else times[chosen],
+        classes=classes.astype(np.int64),
+        times=when[chosen] if len(when) else when,
+        keys=keys,
+        starts=np.append(0, np.cumsum(np.bincount(keys))).astype(np.int64),
+        order=np.argsort(keys, kind="stable"),
         n_items=n_items,
         n_classes=n_classes,
     )
-
-
-def _classes(rewards: FloatArray) -> tuple[IntArray, int]:
-    values, codes = np.unique(rewards, return_inverse=True)
-    if len(values) <= MOST_VALUES:
-        return codes.astype(np.int64), max(len(values), 1)
-    edges = np.unique(np.quantile(rewards, np.arange(1, RATING_BINS) / RATING_BINS))
-    return np.searchsorted(edges, rewards, side="left").astype(np.int64), len(edges) + 1
 
 
 @compiled
@@ -228,79 +195,60 @@ def _binomial_tail(c: int, k: int, q: float) -> float:
     return min(-math.log(max(total, 1e-260)), MOST_EVIDENCE)
 
 
-class _Rated(NamedTuple):
-    """Ratings by account and by key; a pair is expected to share λ = Σ_c o_c·d_uc·d_vc keys."""
+class _Null(NamedTuple):
+    """How much two accounts share by chance: λ = Σ_c o_c·d_uc·d_vc keys, a part q of them close."""
 
-    indptr: IntArray  # entries of account u begin at indptr[u]
-    keys: IntArray
-    times: FloatArray  # empty if unknown
-    users: IntArray
-    starts: IntArray  # entries of key j begin at order[starts[j]]
-    order: IntArray
     is_kept: BoolArray  # keys that pairs are looked at for
     stars: FloatArray  # d_uc, how often an account gave each class
     overlap: FloatArray  # o_c, chance that two ratings of a class are of one item
-    window: float  # what is close in time
+    window: float  # what is close in time; 0 if times are unknown
     q: float  # probability of that by chance
 
 
 @compiled
-def _count_shared(
-    rated: _Rated, u: int, shared: IntArray, close: IntArray, partners: IntArray
-) -> int:
-    """Count shared ratings with every other account; return the number of partners."""
-    n_partners = 0
-    has_times = rated.times.size > 0
-    for entry in range(rated.indptr[u], rated.indptr[u + 1]):
-        key = rated.keys[entry]
-        if not rated.is_kept[key]:
-            continue
-        for place in range(rated.starts[key], rated.starts[key + 1]):
-            other = rated.order[place]
-            v = rated.users[other]
-            if v == u:
-                continue
-            if shared[v] == 0:
-                partners[n_partners] = v
-                n_partners += 1
-            shared[v] += 1
-            if has_times and abs(rated.times[other] - rated.times[entry]) <= rated.window:
-                close[v] += 1
-    return n_partners
-
-
-@compiled
 def _pairs(
-    rated: _Rated, thresholds: FloatArray, is_chosen: BoolArray, most: int
+    ratings: Ratings, null: _Null, thresholds: FloatArray, is_chosen: BoolArray, most: int
 ) -> tuple[FloatArray, IntArray, FloatArray]:
     """Return Σ over partners of evidence beyond each threshold; shape (n_users, n_thresholds).
 
     And at most so many pairs u < v of chosen accounts with evidence beyond the first threshold:
     columns are u, v, shared keys and those close in time; and their expected number.
     """
-    n_users = rated.indptr.size - 1
+    n_users, n = ratings.indptr.size - 1, 0
     found = np.zeros((n_users, thresholds.size))
     pairs, expectations = np.empty((most, 4), np.int64), np.empty(most)
-    n = 0
     shared, close = np.zeros(n_users, np.int64), np.zeros(n_users, np.int64)
     partners = np.empty(n_users, np.int64)
     for u in range(n_users):
-        for i in range(_count_shared(rated, u, shared, close, partners)):
-            v = partners[i]
-            expected = 0.0
-            for c in range(rated.overlap.size):
-                expected += rated.overlap[c] * rated.stars[u, c] * rated.stars[v, c]
+        n_partners = 0
+        for entry in range(ratings.indptr[u], ratings.indptr[u + 1]):
+            key = ratings.keys[entry]
+            if not null.is_kept[key]:
+                continue
+            for other in ratings.order[ratings.starts[key] : ratings.starts[key + 1]]:
+                v = ratings.users[other]
+                if v == u:
+                    continue
+                if shared[v] == 0:
+                    partners[n_partners] = v
+                    n_partners += 1
+                shared[v] += 1
+                if null.window > 0.0:
+                    apart = abs(ratings.times[other] - ratings.times[entry])
+                    close[v] += apart <= null.window
+        of_class = null.overlap * null.stars[u]
+        for v in partners[:n_partners]:
+            expected = np.dot(of_class, null.stars[v])
             evidence = _poisson_tail(shared[v], expected)
-            if rated.times.size > 0:
-                evidence += _binomial_tail(close[v], shared[v], rated.q)
+            if null.window > 0.0:
+                evidence += _binomial_tail(close[v], shared[v], null.q)
             for f in range(thresholds.size):
                 found[u, f] += max(evidence - thresholds[f], 0.0)
             if evidence > thresholds[0] and u < v and is_chosen[u] and is_chosen[v] and n < most:
                 pairs[n, 0], pairs[n, 1], pairs[n, 2], pairs[n, 3] = u, v, shared[v], close[v]
                 expectations[n] = expected
                 n += 1
-            shared[v] = 0
-            close[v] = 0
+            shared[v] = close[v] = 0
     return found, pairs[:n], expectations[:n]
 
 
@@ -320,20 +268,16 @@ def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockste
 
     ``is_fake``, shape (n_users,), are accounts known to be fakes: what they rate is suspicious.
     """
-    times, window, q = _closeness(ratings)
     is_kept = _kept_keys(ratings)
-    starts, order = ratings.by_key
-    stars, overlap = _chances(ratings, is_kept)
     shares = ratings.said_by[is_kept] / max(len(ratings.keys), 1)
-    by_account = (ratings.indptr, ratings.keys, times, ratings.users, starts, order, is_kept)
-    everybody = stars.sum(axis=1, keepdims=True), np.array([(shares**2).sum()])
-    rated = _Rated(*by_account, *everybody, window, q)
-    scores, is_flagged = _judged(ratings, rated, is_fake)
+    activity, chance = ratings.activity[:, None].astype(float), np.array([(shares**2).sum()])
+    null = _Null(is_kept, activity, chance, *_closeness(ratings))
+    scores, is_flagged = _judged(ratings, null, is_fake)
     if is_flagged.any() and ratings.n_classes > 1:
         # Generous accounts agree with generous ones: only what is left beyond that is flagged.
-        rated = rated._replace(stars=stars, overlap=overlap)
-        is_flagged = is_flagged & _judged(ratings, rated, is_fake)[1]
-    _, pairs, expected = _pairs(rated, ratings.thresholds, is_flagged, MOST_PAIRS)
+        null = _of_generosity(ratings, null)
+        is_flagged = is_flagged & _judged(ratings, null, is_fake)[1]
+    _, pairs, expected = _pairs(ratings, null, _thresholds(ratings), is_flagged, MOST_PAIRS)
     if ratings.n_classes > 1:
         is_flagged = _alike(ratings, is_flagged, pairs)
     is_left = is_flagged[pairs[:, 0]] & is_flagged[pairs[:, 1]]
@@ -342,15 +286,16 @@ def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockste
         is_flagged=is_flagged,
         pairs=pairs[is_left],
         expected=expected[is_left],
-        window=window if len(times) else None,
+        window=null.window or None,
     )
 
 
 def _judged(
-    ratings: Ratings, rated: _Rated, is_fake: BoolArray | None
+    ratings: Ratings, null: _Null, is_fake: BoolArray | None
 ) -> tuple[FloatArray, BoolArray]:
     """Return scores of accounts, and which are flagged."""
-    evidence = _pairs(rated, ratings.thresholds, np.zeros(ratings.n_users, np.bool_), 0)[0]
+    nobody = np.zeros(ratings.n_users, np.bool_)
+    evidence = _pairs(ratings, null, _thresholds(ratings), nobody, 0)[0]
     if is_fake is not None and is_fake.any():
         evidence[is_fake] = np.maximum(evidence[is_fake], evidence.max(axis=0))
     suspicion = np.log1p(evidence[:, 1])
@@ -359,6 +304,10 @@ def _judged(
     far = 1.0 if ratings.n_classes > 1 else WITHOUT_STARS
     nats = evidence[:, 0] / np.log(max(ratings.n_users, 2))
     return from_others + OWN_SAY * own, _flagged(from_others / far, own / far, nats)
+
+
+def _thresholds(ratings: Ratings) -> FloatArray:
+    return np.asarray(np.array(THRESHOLDS) * np.log(max(ratings.n_users, 2)))
 
 
 def _kept_keys(ratings: Ratings) -> BoolArray:
@@ -371,16 +320,16 @@ def _kept_keys(ratings: Ratings) -> BoolArray:
     return is_kept & (said_by > 1)
 
 
-def _chances(ratings: Ratings, is_kept: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Return how often each account gave each class, and how often two of a class share an item."""
+def _of_generosity(ratings: Ratings, null: _Null) -> _Null:
+    """Return the null of accounts that give each class as often as they do."""
     n_classes = ratings.n_classes
     pairs = ratings.users * n_classes + ratings.classes
     stars = np.bincount(pairs, minlength=ratings.n_users * n_classes).astype(np.float64)
-    of_key = np.empty(len(ratings.said_by), dtype=np.int64)
-    of_key[ratings.keys] = ratings.classes
-    total = np.bincount(of_key, ratings.said_by, n_classes)
-    squares = np.bincount(of_key[is_kept], ratings.said_by[is_kept] ** 2.0, n_classes)
-    return stars.reshape(-1, n_classes), squares / np.maximum(total, 1.0) ** 2
+    classes = ratings.classes[ratings.order[ratings.starts[:-1]]]
+    total = np.bincount(classes, ratings.said_by, n_classes)
+    squares = np.bincount(classes, null.is_kept * ratings.said_by**2.0, n_classes)
+    overlap = squares / np.maximum(total, 1.0) ** 2
+    return null._replace(stars=stars.reshape(-1, n_classes), overlap=overlap)
 
 
 def _spread(own: FloatArray, ratings: Ratings) -> FloatArray:
@@ -457,18 +406,16 @@ def _deviations(
     return np.asarray((values - middle) / max(scale, least_scale))
 
 
-def _closeness(ratings: Ratings) -> tuple[FloatArray, float, float]:
-    """Return times, the window, and how often raters of an item who disagree are within it.
+def _closeness(ratings: Ratings) -> tuple[float, float]:
+    """Return the window, and how often raters of an item who disagree are within it.
 
     Who disagrees is no partner in lockstep, so lockstep does not move the probability much.
     """
-    times = ratings.times
-    window = 0.0
-    if times is not None and np.isfinite(times).sum() > 1:
-        low, high = np.nanquantile(times, (0.01, 0.99))
-        window = WINDOW * float(high - low)
-    if times is None or not window > 0.0:
-        return np.empty(0), 0.0, 0.5
+    times, window = ratings.times, 0.0
+    if np.isfinite(times).sum() > 1:
+        window = WINDOW * float(np.diff(np.nanquantile(times, (0.01, 0.99)))[0])
+    if not window > 0.0:
+        return 0.0, 0.5
     order = np.lexsort((ratings.users * 2_654_435_761 % 1_000_003, ratings.items))
     first, second = order[:-1], order[1:]
     differs = (ratings.items[first] == ratings.items[second]) & (
@@ -477,4 +424,4 @@ def _closeness(ratings: Ratings) -> tuple[FloatArray, float, float]:
     apart = np.abs(times[first] - times[second])[differs]
     apart = apart[np.isfinite(apart)]
     probability = (float((apart <= window).sum()) + 1.0) / (len(apart) + 20.0)
-    return times, window, float(np.clip(probability, *CLOSE_RANGE))
+    return window, float(np.clip(probability, *CLOSE_RANGE))

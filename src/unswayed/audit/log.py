@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy import special
+import pyarrow.compute as pc
+from scipy import stats
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.audit.regimes import Regime
 from unswayed.audit.results import (
     Accounts,
     Audit,
-    Case,
-    ChangedDecision,
-    Deed,
     GroupCard,
-    ItemShift,
-    SharedItem,
-    Timeline,
     named_briefly,
     stable_id,
 )
-from unswayed.events import Events, Label
-from unswayed.tallies import Tallies, UserTallies, entry_users
+from unswayed.events import Events, Label, Labels
+from unswayed.tallies import UserTallies
 from unswayed.visible import percent
 
 TIME_STEPS = 60
@@ -61,19 +55,37 @@ class AuditedLog:
     notes: tuple[str, ...]
 
     @property
-    def n_items(self) -> int:
-        """Number of what can be chosen: actions, or cells where users choose among contexts."""
+    def cells(self) -> IntArray:
+        """The context and action of each event; shape (n_events,)."""
         events = self.events
-        is_cell = self.regime.name == "users" and events.n_contexts > events.n_actions
-        return events.n_actions * (events.n_contexts if is_cell else 1)
+        return np.asarray(events.contexts.astype(np.int64) * events.n_actions + events.actions)
+
+    @property
+    def are_cells_items(self) -> bool:
+        """Whether what users chose are cells: where they choose among contexts, too."""
+        return self.regime.name == "users" and self.events.n_contexts > self.events.n_actions
+
+    @property
+    def n_items(self) -> int:
+        """Number of what can be chosen: actions or cells."""
+        return self.events.n_actions * (self.events.n_contexts if self.are_cells_items else 1)
 
     @property
     def items(self) -> IntArray:
         """What was chosen in each event; shape (n_events,), below ``n_items``."""
-        events, actions = self.events, self.events.actions.astype(np.int64)
-        if self.n_items == events.n_actions:
-            return actions
-        return np.asarray(events.contexts.astype(np.int64) * events.n_actions + actions)
+        return self.cells if self.are_cells_items else self.events.actions.astype(np.int64)
+
+    def means(self, codes: IntArray, n: int, weights: FloatArray | BoolArray) -> FloatArray:
+        """Return weighted plays and mean rewards by code, NaN without any; shape (2, n)."""
+        own = weights[self.events.users].astype(np.float64)
+        plays = np.bincount(codes, own, n)
+        sums = np.bincount(codes, own * self.events.rewards, n)
+        return np.stack([plays, np.where(plays > 1e-9, sums / np.maximum(plays, 1e-300), np.nan)])
+
+    def cell_means(self, weights: FloatArray) -> FloatArray:
+        """Return plays and mean rewards of cells, NaN without any; shape (2, S, A)."""
+        shape = self.events.n_contexts, self.events.n_actions
+        return self.means(self.cells, shape[0] * shape[1], weights).reshape(2, *shape)
 
     def accounts(
         self,
@@ -114,13 +126,7 @@ class AuditedLog:
             last_seen=last,
         )
 
-    def audit(
-        self,
-        accounts: Accounts,
-        shifts: tuple[ItemShift, ...],
-        changed: tuple[ChangedDecision, ...],
-        **findings: Any,
-    ) -> Audit:
+    def audit(self, accounts: Accounts, **findings: Any) -> Audit:
         """Return the audit, with what both regimes report in the same way."""
         events = self.events
         return Audit(
@@ -130,202 +136,172 @@ class AuditedLog:
             n_contexts=events.n_contexts,
             n_actions=events.n_actions,
             regime=self.regime,
-            items=shifts,
-            changed=changed,
-            cost=float(sum(change.cost * change.share for change in changed)),
             accounts=accounts,
             cases=self.cases(accounts),
             **findings,
         )
 
-    def cases(self, accounts: Accounts) -> tuple[Case, ...]:
+    def cases(self, accounts: Accounts) -> list[dict[str, Any]]:
         """Return the most suspicious of the flagged accounts, and what each of them did.
 
         Of its cells, those are listed that differ most from others, weighed by plays.
         """
         events, chosen = self.events, accounts.ordered(accounts.is_flagged)[:MOST_CASES]
-        cells = events.contexts.astype(np.int64) * events.n_actions + events.actions
-        n_cells = events.n_contexts * events.n_actions
-        others = ~accounts.is_flagged[events.users]
-        plays = np.bincount(cells[others], minlength=n_cells)
-        means = np.bincount(cells[others], events.rewards[others], n_cells) / np.maximum(plays, 1)
+        cells, n_cells = self.cells, events.n_contexts * events.n_actions
+        plays, means = self.means(cells, n_cells, ~accounts.is_flagged)
         rows = np.isin(events.users, chosen)
         times = np.full(len(events), np.nan) if events.times is None else events.times
-        table = pa.table(
-            {
-                "user": events.users[rows],
-                "cell": cells[rows],
-                "reward": events.rewards[rows],
-                "time": pa.array(times[rows], from_pandas=True),
-            }
-        )
-        done: dict[int, list[Deed]] = {}
-        columns = [("reward", "count"), ("reward", "mean"), ("time", "max")]
-        found = table.group_by(["user", "cell"]).aggregate(columns).sort_by("cell")
+        columns = {"user": events.users, "cell": cells, "reward": events.rewards, "time": times}
+        table = pa.table({k: pa.array(x[rows], from_pandas=True) for k, x in columns.items()})
+        wanted = [("reward", "count"), ("reward", "mean"), ("time", "max")]
+        found = table.group_by(["user", "cell"]).aggregate(wanted).sort_by("cell")
+        done: dict[int, list[dict[str, Any]]] = {}
         for user, cell, count, mean, last in zip(*found.to_pydict().values(), strict=True):
-            context, action = divmod(cell, events.n_actions)
             done.setdefault(user, []).append(
-                Deed(
-                    context=events.context_labels[context],
-                    action=events.action_labels[action],
-                    plays=count,
-                    mean=mean,
-                    others_mean=float(means[cell]) if plays[cell] else float("nan"),
-                    others=int(plays[cell]),
-                    last_seen=None if last is None else moment(last),
-                )
+                {
+                    "context": events.context_labels[cell // events.n_actions],
+                    "action": events.action_labels[cell % events.n_actions],
+                    "plays": count,
+                    "mean": mean,
+                    "others_mean": float(means[cell]),
+                    "others": int(plays[cell]),
+                    "last_seen": None if last is None else moment(last),
+                }
             )
 
-        def pull(deed: Deed) -> float:
-            return deed.plays * abs(float(np.nan_to_num(deed.mean - deed.others_mean)))
+        def pull(deed: dict[str, Any]) -> float:
+            return float(deed["plays"] * abs(np.nan_to_num(deed["mean"] - deed["others_mean"])))
 
-        return tuple(
-            Case(
-                user=accounts.labels[code],
-                group=accounts.groups[code],
-                reason=accounts.reasons[code],
-                deeds=tuple(sorted(done[code], key=pull, reverse=True)[:MOST_DEEDS]),
-            )
+        return [
+            {
+                "user": accounts.labels[code],
+                "group": accounts.groups[code],
+                "reason": accounts.reasons[code],
+                "deeds": sorted(done[code], key=pull, reverse=True)[:MOST_DEEDS],
+            }
             for code in chosen.tolist()
-        )
+        ]
 
-    def card(
-        self,
-        name: str,
-        members: BoolArray,
-        accounts: Accounts,
-        items: Sequence[int],
-        **words: Any,
-    ) -> GroupCard:
-        """Return the card of a group, with the means of some items for members and others."""
-        events, codes = self.events, self.items
-        is_member = members[events.users]
-        shared = []
-        for item in items:
-            rows = codes == item
-            theirs, others = events.rewards[rows & is_member], events.rewards[rows & ~is_member]
-            label: Label = events.action_labels[item % events.n_actions]
-            if self.n_items > events.n_actions:
-                label = f"{events.context_labels[item // events.n_actions]}: {label}"
-            shared.append(
-                SharedItem(
-                    action=label,
-                    members=len(np.unique(events.users[rows & is_member])),
-                    members_mean=float(theirs.mean()) if len(theirs) else float("nan"),
-                    others_mean=float(others.mean()) if len(others) else float("nan"),
-                )
-            )
+    def card(self, name: str, members: BoolArray, accounts: Accounts, **words: Any) -> GroupCard:
+        """Return the card of a group, with the items on which members and others differ most."""
+        events, items = self.events, self.items
+        theirs, their_means = self.means(items, self.n_items, members)
+        other_means = self.means(items, self.n_items, ~members)[1]
+        # What nobody else met differs from the mean of the log.
+        usual = np.where(np.isnan(other_means), events.rewards.mean(), other_means)
+        pull = theirs * np.abs(np.nan_to_num(their_means - usual))
+        most = np.argsort(-pull, kind="stable")[:MOST_ITEMS]
+        most = most[theirs[most] > 0.0]
+        rows = members[events.users] & np.isin(items, most)
+        pairs = np.unique(np.stack([items, events.users])[:, rows], axis=1)
+        n_met = np.bincount(pairs[0], minlength=self.n_items)
+        shared = {
+            "action": [self.item_label(item) for item in most.tolist()],
+            "members": n_met[most],
+            "members_mean": their_means[most],
+            "others_mean": other_means[most],
+        }
         examples = accounts.ordered(members)[:MOST_EXAMPLES]
         return GroupCard(
             id=accounts.group_ids[name],
             name=name,
             accounts=int(members.sum()),
-            items=tuple(shared),
+            items=pa.table(shared),
             examples=tuple(accounts.labels[code] for code in examples.tolist()),
             timeline=self.timeline(members),
             **words,
         )
 
-    def timeline(self, members: BoolArray) -> Timeline | None:
-        """Return when members and others were active; None without times."""
-        times = self.events.times
-        if times is None or not (is_known := np.isfinite(times)).any():
-            return None
-        low, high = float(times[is_known].min()), float(times[is_known].max())
-        if not high > low:
-            return None
-        edges = np.linspace(low, high, TIME_STEPS + 1)
-        theirs = members[self.events.users]
-        return Timeline(
-            starts=tuple(moment(edge) for edge in edges[:-1].tolist()),
-            members=tuple(np.histogram(times[is_known & theirs], edges)[0].tolist()),
-            others=tuple(np.histogram(times[is_known & ~theirs], edges)[0].tolist()),
-        )
+    def item_label(self, item: int) -> Label:
+        """Return the label of an item, with its context where it belongs to one."""
+        context, action = divmod(item, self.events.n_actions)
+        label = self.events.action_labels[action]
+        return f"{self.events.context_labels[context]}: {label}" if self.are_cells_items else label
 
-    def item_shifts(self, weights: FloatArray) -> tuple[ItemShift, ...]:
+    def timeline(self, members: BoolArray) -> dict[str, list[Any]] | None:
+        """Return when members and others were active; None without times."""
+        times = np.full(1, np.nan) if self.events.times is None else self.events.times
+        known = times[np.isfinite(times)]
+        if not len(known) or not np.ptp(known) > 0.0:
+            return None
+        edges = np.linspace(known.min(), known.max(), TIME_STEPS + 1)
+        theirs = members[self.events.users]
+        counts = {"members": times[theirs], "others": times[~theirs]}
+        return {
+            "starts": list(map(moment, edges[:-1].tolist())),
+            **{
+                name: np.histogram(some[np.isfinite(some)], edges)[0].tolist()
+                for name, some in counts.items()
+            },
+        }
+
+    def item_shifts(self, weights: FloatArray) -> pa.Table:
         """Return the items that were moved clearly, the farthest first.
 
         An item's mean is over its contexts, as often as each was met with the item; the robust one
         weighs accounts and keeps these shares. Without accounts that count less nothing is moved.
         """
-        if weights.min(initial=1.0) >= 1.0:
-            return ()
-        plays, means = cell_means(self.tallies, np.ones_like(weights))
-        squares = weighted_cells(self.tallies, np.ones_like(weights))[2].sum(axis=0)
-        robust = cell_means(self.tallies, weights)[1]
-        total = plays.sum(axis=0)
-        per_play = plays / np.maximum(total, 1.0)
-        naive_mean = (per_play * np.nan_to_num(means)).sum(axis=0)
-        robust_mean = (per_play * np.nan_to_num(np.where(np.isnan(robust), means, robust))).sum(0)
-        variances = np.maximum(squares / np.maximum(total, 1.0) - naive_mean**2, 0.0)
+        (plays, means), (_, robust) = map(self.cell_means, (np.ones_like(weights), weights))
+        total = np.maximum(plays.sum(axis=0), 1.0)
+        robust = np.where(np.isnan(robust), means, robust)
+        naive_mean, robust_mean = (
+            (plays * np.nan_to_num(found)).sum(axis=0) / total for found in (means, robust)
+        )
+        squares = np.bincount(self.events.actions, self.events.rewards**2, len(total))
+        variances = np.maximum(squares / total - naive_mean**2, 0.0)
         shifts = naive_mean - robust_mean
-        is_clear = np.abs(shifts) > CLEAR_SHIFT * np.sqrt(variances / np.maximum(total, 1.0))
+        is_clear = np.abs(shifts) > CLEAR_SHIFT * np.sqrt(variances / total)
         is_clear &= np.abs(shifts) >= RELATIVE * np.abs(shifts[is_clear]).max(initial=0.0)
+        is_clear &= bool((weights < 1.0).any())
         order = np.argsort(-np.abs(shifts), kind="stable")
-        return tuple(
-            ItemShift(
-                action=self.events.action_labels[a],
-                shift=float(shifts[a]),
-                direction="up" if shifts[a] > 0 else "down",
-                naive=float(naive_mean[a]),
-                robust=float(robust_mean[a]),
-                plays=int(total[a]),
-            )
-            for a in order[is_clear[order]][:MOST_SHIFTED].tolist()
+        order = order[is_clear[order]][:MOST_SHIFTED]
+        return pa.table(
+            {
+                "action": taken(self.events.action_labels, order),
+                "shift": shifts[order],
+                "direction": pa.array(np.where(shifts[order] > 0, "up", "down"), pa.string()),
+                "naive": naive_mean[order],
+                "robust": robust_mean[order],
+                "plays": plays.sum(axis=0)[order].astype(np.int64),
+            }
         )
 
     def changed_decisions(
         self, naive: IntArray, robust: IntArray, means: FloatArray, shares: FloatArray
-    ) -> tuple[ChangedDecision, ...]:
+    ) -> pa.Table:
         """Return where plain means choose something else, the dearest first.
 
         ``means`` are robust, shape (n_contexts, n_actions), and ``shares`` those of the visits. A
         visit loses the difference of the means of both actions; nothing is known of it where the
         plain choice has none.
         """
-        rows = np.arange(len(means))
+        rows, labels = np.arange(len(means)), self.events.action_labels
         costs = np.maximum(np.nan_to_num(means[rows, robust] - means[rows, naive]), 0.0)
-        changes = [
-            ChangedDecision(
-                context=self.events.context_labels[s],
-                naive=self.events.action_labels[int(naive[s])],
-                robust=self.events.action_labels[int(robust[s])],
-                cost=float(costs[s]),
-                share=float(shares[s]),
-            )
-            for s in np.flatnonzero((naive != robust) & np.isfinite(means).any(axis=1)).tolist()
-        ]
-        return tuple(sorted(changes, key=lambda change: -change.cost * change.share))
+        changed = np.flatnonzero((naive != robust) & np.isfinite(means).any(axis=1))
+        order = changed[np.argsort(-(costs * shares)[changed], kind="stable")]
+        return pa.table(
+            {
+                "context": taken(self.events.context_labels, order),
+                "naive": taken(labels, naive[order]),
+                "robust": taken(labels, robust[order]),
+                "cost": costs[order],
+                "share": shares[order],
+            }
+        )
 
 
-def weighted_cells(
-    tallies: UserTallies, weights: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return plays, sums and sums of squares of cells, accounts weighed; shape (S, A) each."""
-    total = tallies.blocks.add_blocks(_sums, rows=weights)
-    plays, sums, squares = total.reshape(3, tallies.n_contexts, tallies.n_actions)
-    return plays, sums, squares
+def taken(labels: Labels, codes: IntArray) -> pa.Array:
+    """Return the labels of codes."""
+    return pa.array(labels.values).take(pa.array(codes))
 
 
-def _sums(tallies: Tallies, weights: FloatArray) -> FloatArray:
-    own = weights[entry_users(tallies.indptr)]
-    per_play = tallies.plays / tallies.counts
-    columns = (tallies.plays, tallies.sums * per_play, tallies.squares * per_play)
-    return np.stack([np.bincount(tallies.cells, own * c, tallies.n_cells) for c in columns])
-
-
-def cell_means(tallies: UserTallies, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return plays and mean rewards of cells, NaN without any; shape (S, A) each."""
-    plays, sums, _ = weighted_cells(tallies, weights)
-    return plays, np.where(plays > 1e-9, sums / np.maximum(plays, 1e-300), np.nan)
-
-
-def moved_items(items: Sequence[ItemShift]) -> str:
+def moved_items(items: pa.Table) -> str:
     """Return which items were raised and which lowered, in words; nothing without any."""
-    raised = [item.action for item in items if item.shift > 0]
-    lowered = [item.action for item in items if item.shift < 0]
-    pairs = (("raise", raised), ("lower", lowered))
-    return " and ".join(f"{verb} {named_briefly(names)}" for verb, names in pairs if names)
+    words = []
+    for verb, direction in (("raise", "up"), ("lower", "down")):
+        names = items.filter(pc.field("direction") == direction)["action"].to_pylist()
+        words += [f"{verb} {named_briefly(names)}"] if names else []
+    return " and ".join(words)
 
 
 def moment(seconds: float) -> str:
@@ -346,11 +322,9 @@ def share_bounds(count: int, n_users: int) -> tuple[float, float]:
     >>> round(low, 3), round(high, 3)
     (0.085, 0.117)
     """
-    count = min(max(count, 0), n_users)
-    low = float(special.betaincinv(count, n_users - count + 1, 1.0 - CONFIDENCE)) if count else 0.0
-    if count >= n_users:
-        return low, 1.0
-    return low, float(special.betaincinv(count + 1, n_users - count, CONFIDENCE))
+    found = stats.binomtest(min(max(count, 0), n_users), n_users)
+    interval = found.proportion_ci(2.0 * CONFIDENCE - 1.0, "exact")
+    return float(interval.low), float(interval.high)
 
 
 def flagged_by_mistake(rate: float, n_honest: int) -> str:

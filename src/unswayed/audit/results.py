@@ -10,7 +10,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -48,50 +48,13 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ItemShift:
-    """Shift of an item's mean by down-weighted accounts; positive is up."""
-
-    action: Label
-    shift: float
-    direction: str
-    naive: float
-    robust: float
-    plays: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedDecision:
-    """A context where plain means decide differently, and the loss per visit."""
-
-    context: Label
-    naive: Label
-    robust: Label
-    cost: float
-    share: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedItem:
-    """An item of a group: how many members met it, and their mean reward beside that of others."""
-
-    action: Label
-    members: int
-    members_mean: float
-    others_mean: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timeline:
-    """Events of a group and of all others over time, in equal steps."""
-
-    starts: tuple[str, ...]
-    members: tuple[int, ...]
-    others: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCard:
-    """Accounts that belong together."""
+    """Accounts that belong together.
+
+    ``items`` are those on which members and others differ most: ``action``, ``members`` who met it,
+    ``members_mean``, ``others_mean``. ``timeline`` has when equal steps of time start, and the
+    events of ``members`` and of ``others`` in each; None without times.
+    """
 
     id: str
     name: str
@@ -100,32 +63,9 @@ class GroupCard:
     measure: str  # what is seen and expected: overlap of a pair, or mean reward
     seen: float
     expected: float
-    items: tuple[SharedItem, ...]
+    items: pa.Table
     examples: tuple[Label, ...]
-    timeline: Timeline | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
-    """What an account did in a cell, beside those who are not flagged."""
-
-    context: Label
-    action: Label
-    plays: int
-    mean: float
-    others_mean: float
-    others: int
-    last_seen: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """A flagged account: the cells where it differs most from other accounts."""
-
-    user: Label
-    group: str
-    reason: str
-    deeds: tuple[Deed, ...]
+    timeline: dict[str, list[Any]] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -191,33 +131,25 @@ def stable_id(kind: str, label: Label) -> str:
     return f"{kind}-{hashlib.sha256(str(label).encode()).hexdigest()[:12]}"
 
 
-@dataclass(frozen=True, slots=True)
-class NewFlag:
-    """A newly flagged account, and whether its group existed before."""
-
-    user: Label
-    group: str
-    is_known_group: bool
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Changes:
-    """What an audit finds that the audit of the events before a moment did not."""
+    """What an audit finds that the audit of the events before a moment did not.
+
+    ``accounts`` are newly flagged, the most suspicious first: ``user``, ``group``, and whether this
+    ``is_known_group``. ``cleared`` are those flagged before, and not any more.
+    """
 
     since: str
     before: str  # the verdict on the events before
-    accounts: tuple[NewFlag, ...]  # newly flagged, the most suspicious first
+    accounts: pa.Table
     n_first_seen: int  # newly flagged accounts without events before
-    cleared: tuple[Label, ...]  # flagged before, and not any more
+    n_joined: int  # newly flagged accounts that joined a known group
+    cleared: tuple[Label, ...]
 
     @property
-    def n_joined(self) -> int:
-        """Number of accounts that joined a known group."""
-        return sum(one.is_known_group for one in self.accounts)
-
     def statement(self) -> str:
         """Return it in a sentence or two."""
-        if not self.accounts:
+        if not len(self.accounts):
             return f"Since {self.since} no account is newly flagged (before: {self.before})."
         return (
             f"Since {self.since} {len(self.accounts):,} accounts are newly flagged (before: "
@@ -228,39 +160,32 @@ class Changes:
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, with the most suspicious accounts only."""
         return {
-            "statement": self.statement(),
             **plain(self),
             "accounts": plain(self.accounts[:MOST_LISTED]),
             "newly_flagged": len(self.accounts),
-            "n_joined": self.n_joined,
             "cleared": list(self.cleared[:MOST_LISTED]),
         }
 
 
-@dataclass(frozen=True, slots=True)
-class MovedItem:
-    """An item whose mean differs from the reference; ``z`` is the difference in standard errors."""
-
-    action: Label
-    reference: float
-    now: float
-    z: float
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Difference:
-    """How a log differs from a reference that is believed clean."""
+    """How a log differs from a reference that is believed clean.
+
+    ``items`` are those with another mean: ``action``, its mean in the ``reference`` and ``now``,
+    and the difference ``z`` in standard errors.
+    """
 
     source: str
     verdict: str
     flagged_share: float
-    items: tuple[MovedItem, ...]
+    items: pa.Table
 
+    @property
     def statement(self) -> str:
         """Return it in a sentence or two."""
         moved = [
-            f"{named_briefly([item.action])} from {item.reference:.3g} to {item.now:.3g}"
-            for item in self.items[:3]
+            f"{named_briefly([item['action']])} from {item['reference']:.3g} to {item['now']:.3g}"
+            for item in self.items[:3].to_pylist()
         ]
         more = f" and {len(self.items) - 3:,} more" if len(self.items) > 3 else ""
         means = f"means moved: {', '.join(moved)}{more}" if moved else "no item's mean moved"
@@ -268,10 +193,6 @@ class Difference:
             f"Against the reference ({self.verdict}, {self.flagged_share:.2%} of its accounts "
             f"flagged) {means}."
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return {"statement": self.statement(), **plain(self)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,6 +228,7 @@ class RedTeam:
             found = row.share
         return None
 
+    @property
     def statement(self) -> str:
         """Return in a sentence from which share on the audit finds the attack."""
         first, *others = self.sizes
@@ -325,10 +247,6 @@ class RedTeam:
             return f"The audit finds this attack at {', '.join(found)}, but not at larger shares."
         return f"The audit finds this attack at no share up to {100.0 * others[-1].share:g}%."
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return {"statement": self.statement(), "found_from": self.found_from, **plain(self)}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRates:
@@ -343,8 +261,19 @@ class ErrorRates:
 class Audit:
     """The result of an audit.
 
-    ``changes`` and ``difference`` are what is new since a moment, and what differs from a
-    reference, ``red_team`` what is found of injected coalitions; None unless asked for.
+    Attributes
+    ----------
+    items
+        Items whose means down-weighted accounts shift: ``action``, ``shift``, ``direction``, the
+        ``naive`` and the ``robust`` mean, ``plays``.
+    changed
+        Contexts where plain means decide differently: the ``naive`` and the ``robust`` action, the
+        ``cost`` of a visit, the ``share`` of visits.
+    cases
+        The most suspicious accounts and what they did beside others who are not flagged.
+    changes, difference, red_team
+        What is new since a moment, what differs from a reference, and what is found of injected
+        coalitions; None unless asked for.
     """
 
     source: str
@@ -358,12 +287,11 @@ class Audit:
     is_suspected: bool
     statement: str
     share: Interval
-    items: tuple[ItemShift, ...]
-    changed: tuple[ChangedDecision, ...]
-    cost: float
+    items: pa.Table
+    changed: pa.Table
     accounts: Accounts
     groups: tuple[GroupCard, ...]
-    cases: tuple[Case, ...]
+    cases: list[dict[str, Any]]
     rates: ErrorRates
     limits: tuple[str, ...]
     notes: tuple[str, ...] = ()
@@ -381,32 +309,24 @@ class Audit:
             return "attacked"
         return "suspected" if self.is_suspected else "nothing found"
 
+    @property
+    def cost(self) -> float:
+        """Reward per visit that plain means lose."""
+        return float(np.dot(self.changed["cost"], self.changed["share"]))
+
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, with the most suspicious accounts only."""
-        log = {
-            name: getattr(self, f"n_{name}") for name in ("events", "users", "contexts", "actions")
-        }
-        as_they_are = (
-            "verdict",
-            "statement",
-            "share",
-            "items",
-            "changed",
-            "cost",
-            "regime",
-            "alpha",
-        )
+        sizes = {name: getattr(self, f"n_{name}") for name in SIZES}
         return {
-            **{name: plain(getattr(self, name)) for name in as_they_are},
+            **{name: plain(getattr(self, name)) for name in AS_THEY_ARE},
             "attacked": self.is_attacked,
-            "log": {"source": self.source, **log},
+            "log": {"source": self.source, **sizes},
             "accounts": plain(self.listed_accounts()),
             "flagged": int(self.accounts.is_flagged.sum()),
-            **{name: plain(getattr(self, name)) for name in ("groups", "cases", "limits", "notes")},
             "error_rates": plain(self.rates),
             "changes": self.changes and self.changes.to_json(),
-            "reference": self.difference and self.difference.to_json(),
-            "red_team": self.red_team and self.red_team.to_json(),
+            "reference": plain(self.difference),
+            "red_team": plain(self.red_team),
         }
 
     def table(self, part: Part = "accounts") -> pa.Table:
@@ -418,26 +338,37 @@ class Audit:
             return self.accounts.table(self.accounts.ordered())
         if part == "cases":
             return self.accounts.cases()
-        rows, kind = {
-            "items": (self.items, ItemShift),
-            "decisions": (self.changed, ChangedDecision),
-            "groups": (self.groups, GroupCard),
-        }[part]
-        names = [one.name for one in fields(kind) if one.name not in NESTED]
-        return pa.table({name: pa.array([getattr(row, name) for row in rows]) for name in names})
+        if part in ("items", "decisions"):
+            return self.items if part == "items" else self.changed
+        names = [one.name for one in fields(GroupCard) if one.name not in NESTED]
+        return pa.table({name: [getattr(card, name) for card in self.groups] for name in names})
 
-    def listed_accounts(self) -> list[dict[str, Any]]:
+    def listed_accounts(self) -> pa.Table:
         """Return the most suspicious accounts, one row each."""
-        rows = self.accounts.table(self.accounts.ordered()[:MOST_LISTED]).to_pylist()
-        return cast("list[dict[str, Any]]", rows)
+        return self.accounts.table(self.accounts.ordered()[:MOST_LISTED])
+
+
+SIZES = ("events", "users", "contexts", "actions")
+AS_THEY_ARE = (
+    *("verdict", "statement", "share", "items", "changed", "cost", "regime", "alpha"),
+    *("groups", "cases", "limits", "notes"),
+)
+"""Fields that JSON has by their names."""
 
 
 def plain(value: Any) -> Any:
-    """Return results as plain JSON values: NaN and infinity as None, dataclasses as objects."""
+    """Return results as plain JSON values: NaN and infinity as None, tables as lists of rows.
+
+    A dataclass becomes an object, with what it says of itself.
+    """
     if isinstance(value, float):
         return json_number(value)
+    if isinstance(value, pa.Table):
+        return plain(value.to_pylist())
     if is_dataclass(value):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+        says = [name for name in ("statement", "found_from") if hasattr(value, name)]
+        names = [*says, *(one.name for one in fields(value))]
+        return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     return [plain(item) for item in value] if isinstance(value, list | tuple) else value
@@ -501,10 +432,11 @@ def alarm_of(audit: Audit, *, share: float | None, shift: float | None) -> Alarm
                 f"at least {audit.share.low:.2%} of the accounts collude, and {share:.2%} are "
                 "allowed"
             )
-        moved = [] if shift is None else [one for one in audit.items if abs(one.shift) > shift]
+        limit = math.inf if shift is None else shift
+        moved = [one for one in audit.items.to_pylist() if abs(one["shift"]) > limit]
         if moved:
             reasons.append(
                 f"{len(moved):,} item{'s are' if len(moved) > 1 else ' is'} moved by more than "
-                f"{shift:g}, {moved[0].action!r} by {moved[0].shift:+.4g}"
+                f"{limit:g}, {moved[0]['action']!r} by {moved[0]['shift']:+.4g}"
             )
     return Alarm(bool(reasons), tuple(reasons), needed)

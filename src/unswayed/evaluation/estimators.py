@@ -6,8 +6,8 @@ value is
 
     Σ ω [Σ_a π(a|s) m(s, a) + w (r − m(s, a_i))] / Σ ω,
 
-a ratio Σ_u ω_u N_u / Σ_u ω_u M_u of sums over users. Users are independent and their plays are not,
-so variances are those of the users' influences ω_u (N_u − V M_u).
+and an uplift is the same with the differences of the sums and of w between two policies. Users are
+independent and their plays are not, so variances are those of the users' influences.
 """
 
 from __future__ import annotations
@@ -26,41 +26,26 @@ CONFIDENCE = 0.95
 
 
 class Terms(NamedTuple):
-    """Inputs of an estimate, one value per event each."""
+    """Terms of a value or of an uplift, one per event each."""
 
-    users: npt.NDArray[np.integer]  # codes below n_users
-    rewards: FloatArray
-    ratios: FloatArray  # importance weights
-    expected: FloatArray  # mean reward of the policy in the event's context, by a model
-    fitted: FloatArray  # the same of the logged action
-    n_users: int
+    users: npt.NDArray[np.integer]  # codes
+    expected: FloatArray  # Σ_a π(a|s) m(s, a)
+    factors: FloatArray  # w
+    residuals: FloatArray  # r − m(s, a)
+
+    @property
+    def values(self) -> FloatArray:
+        """The terms added up; shape (n_events,)."""
+        return self.expected + self.factors * self.residuals
 
     def rows(self, selected: npt.NDArray[np.bool_ | np.integer]) -> Terms:
         """Return the terms of some events."""
-        some = {name: getattr(self, name)[selected] for name in self._fields[:5]}
-        return self._replace(**some)
+        return Terms(*(column[selected] for column in self))
 
-    def logged(self) -> Terms:
-        """Return the terms of the logging policy."""
-        return self._replace(ratios=np.ones(len(self.ratios)), expected=self.fitted)
-
-    def totals(self) -> Totals:
-        """Return what each user adds to the value."""
-        above = self.expected + self.ratios * (self.rewards - self.fitted)
-        return Totals.of(self.users, above, self.n_users)
-
-
-class Totals(NamedTuple):
-    """Numerators and denominators of a value, one of each per user; shape (n_users,)."""
-
-    above: FloatArray
-    below: FloatArray
-
-    @classmethod
-    def of(cls, users: npt.NDArray[np.integer], values: FloatArray, n_users: int) -> Totals:
-        """Sum a value of the events by user, and count the events of each user."""
-        counts = np.bincount(users, minlength=n_users).astype(np.float64)
-        return cls(np.asarray(np.bincount(users, values, n_users), np.float64), counts)
+    def minus(self, other: Terms) -> Terms:
+        """Return the terms of the uplift over another policy, with the same model."""
+        expected, factors = self.expected - other.expected, self.factors - other.factors
+        return self._replace(expected=expected, factors=factors)
 
 
 class Estimate(NamedTuple):
@@ -72,39 +57,20 @@ class Estimate(NamedTuple):
     error: float
 
 
-def value_of(totals: Totals, user_weights: FloatArray, baseline: Totals | None = None) -> Estimate:
-    """Return a value with its interval, or how much it exceeds another one of the same log."""
-    value, influences = _ratio(totals, user_weights)
-    n = int((user_weights * totals.below > 0.0).sum())
-    if baseline is not None:
-        other, other_influences = _ratio(baseline, user_weights)
-        value, influences = value - other, influences - other_influences
-        n = min(n, int((user_weights * baseline.below > 0.0).sum()))
-    if not np.isfinite(value) or n < 2:
-        return Estimate(value, float("-inf"), float("inf"), float("inf"))
+def mean_of(
+    users: npt.NDArray[np.integer], values: FloatArray, user_weights: FloatArray
+) -> Estimate:
+    """Return the weighted mean of values of events, with an interval; users are the units."""
+    n_users = len(user_weights)
+    plays = user_weights * np.bincount(users, minlength=n_users)
+    sums, n = user_weights * np.bincount(users, values, n_users), int((plays > 0.0).sum())
+    mean = float(sums.sum() / plays.sum()) if n else float("nan")
+    if n < 2:
+        return Estimate(mean, float("-inf"), float("inf"), float("inf"))
+    influences = (sums - mean * plays) / plays.sum()
     error = float(np.sqrt((influences**2).sum() * n / (n - 1)))
     half = float(special.stdtrit(n - 1, (1.0 + CONFIDENCE) / 2.0)) * error
-    return Estimate(value, value - half, value + half, error)
-
-
-def _ratio(totals: Totals, user_weights: FloatArray) -> tuple[float, FloatArray]:
-    """Return Σ ω N / Σ ω M, and every user's influence on it."""
-    below = float(user_weights @ totals.below)
-    if not below > 0.0:
-        return float("nan"), np.zeros(len(user_weights))
-    value = float(user_weights @ totals.above) / below
-    influences: FloatArray = user_weights * (totals.above - value * totals.below) / below
-    return value, influences
-
-
-def effective_sample_size(weights: FloatArray) -> float:
-    """Return (Σw)²/Σw² of importance weights: how many equally weighted events they are worth.
-
-    >>> effective_sample_size(np.array([1.0, 1.0, 0.0])), effective_sample_size(np.zeros(2))
-    (2.0, 0.0)
-    """
-    total = float((weights**2).sum())
-    return float(weights.sum()) ** 2 / total if total > 0.0 else 0.0
+    return Estimate(mean, mean - half, mean + half, error)
 
 
 def cell_means(events: Events, user_weights: FloatArray) -> FloatArray:

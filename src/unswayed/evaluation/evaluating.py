@@ -24,14 +24,7 @@ import numpy as np
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.defaults import ASSUMED_SHARE
 from unswayed.errors import InputError, option
-from unswayed.evaluation.estimators import (
-    Estimate,
-    Terms,
-    Totals,
-    cell_means,
-    effective_sample_size,
-    value_of,
-)
+from unswayed.evaluation.estimators import Estimate, Terms, cell_means, mean_of
 from unswayed.evaluation.hidden import FEW_DRAWS, Honest, Z
 from unswayed.evaluation.results import LOGGING, ContextValue, EvaluatedBy, Evaluation, Fitting
 from unswayed.events import UNKNOWN, Columns, Events, Label, read_events
@@ -211,20 +204,20 @@ def evaluate_policy(
     plain = Comparison.of(events, inverse, policies, np.ones(events.n_users))
     robust = Comparison.of(events, inverse, policies, found.weights)
     estimates = (plain.estimates(), robust.estimates(honest))
-    table, ratios = policies[0].table, robust.terms[0][0].ratios
+    table, ratios = policies[0].table, robust.terms[0][0].factors
     if not ratios.any():
         raise InputError(
             "no event of the log has the action that the policy plays in its context, so nothing "
             "can be said about the policy; check that both have the same contexts and actions."
         )
     unsupported = float(1.0 - (table * (counts > 0)).sum(axis=1)[events.contexts].mean())
-    size = effective_sample_size(ratios)
+    size = float(ratios.sum() ** 2 / (ratios**2).sum())  # in events of equal weight
     return Evaluation(
         source=name,
         n_events=len(events),
         n_users=int((tallies.interactions > 0).sum()),
         baseline=baseline_name,
-        logged=robust.logged(),
+        logged=mean_of(events.users, events.rewards, found.weights),
         fitting=policies[0].fitting,
         reason=policies[0].reason,
         share=share,
@@ -245,7 +238,7 @@ def evaluate_policy(
 class Comparison(NamedTuple):
     """A policy and its baseline on the events of a log, with one model of rewards."""
 
-    # Of the policy and of the baseline: as they are, and for each split that was cross-fitted.
+    # Of the value and of the uplift: as they are, and for each split that was cross-fitted.
     terms: tuple[tuple[Terms, Terms], ...]
     weights: FloatArray  # shape (n_users,), in the model and in the estimates
     is_rival_fitted: bool  # whether the baseline was cross-fitted, too
@@ -262,39 +255,37 @@ class Comparison(NamedTuple):
 
         ``inverse`` are inverse propensities of the events.
         """
-        s, a, n_users = events.contexts, events.actions, events.n_users
+        users, s, a = events.users, events.contexts, events.actions
         found = []
         for split in (None, *range(max(len(one.halves) for one in policies))):
-            half_of, masks = np.zeros(n_users, np.int64), [np.ones(n_users)]
+            half_of, masks = np.zeros(events.n_users, np.int64), [np.ones(events.n_users)]
             if split is not None:
-                half_of = _halves_of(n_users, split)
+                half_of = _halves_of(events.n_users, split)
                 masks = [(half_of != half).astype(np.float64) for half in (0, 1)]
             model = np.stack([cell_means(events, weights * mask) for mask in masks])
-            halves, pair = half_of[events.users], []
+            halves = half_of[users]
+            fitted = model[halves, s, a]
+            residuals, pair = events.rewards - fitted, []
             for one in policies:
                 is_crossed = split is not None and one.halves
                 table = np.stack(one.halves[split] if is_crossed else [one.table] * len(masks))
                 beside = 1.0 - table.sum(axis=2, keepdims=True)  # actions that the log lacks
                 expected = (np.append(table, beside, 2) * model).sum(axis=2)[halves, s]
-                ratios, fitted = table[halves, s, a] * inverse, model[halves, s, a]
-                pair.append(Terms(events.users, events.rewards, ratios, expected, fitted, n_users))
-            found.append((pair[0], pair[1] if len(pair) > 1 else pair[0].logged()))
+                pair.append(Terms(users, expected, table[halves, s, a] * inverse, residuals))
+            logged = Terms(users, fitted, np.ones(len(events)), residuals)
+            found.append((pair[0], pair[0].minus([*pair, logged][1])))
         return cls(tuple(found), weights, any(one.halves for one in policies[1:]))
 
     def rows(self, selected: BoolArray) -> Comparison:
         """Return the comparison on some events, with the same model."""
-        some = tuple((policy.rows(selected), base.rows(selected)) for policy, base in self.terms)
+        some = tuple((value.rows(selected), uplift.rows(selected)) for value, uplift in self.terms)
         return self._replace(terms=some)
 
-    def logged(self) -> Estimate:
-        """Return the mean reward of honest users in what was logged."""
-        return value_of(self.terms[0][0].logged().totals(), self.weights)
-
     def estimates(self, honest: Honest | None = None) -> EvaluatedBy:
-        """Return the value and the uplift for all users alike, or for honest ones.
+        """Return the value, the uplift, and the uplift if nobody lies unseen.
 
-        Of honest users with all that may be hidden. If the policy was cross-fitted, the policy as
-        it is has the upper end.
+        For all users alike, or for honest ones with all that may be hidden. If the policy was
+        cross-fitted, the upper end is that of the policy as it is.
         """
         as_is, *crossed = (self._of_split(*pair, honest) for pair in self.terms)
         parts = list(as_is)
@@ -306,41 +297,30 @@ class Comparison(NamedTuple):
         value, uplift, sampling = parts
         return EvaluatedBy(honest is not None, value, uplift, sampling)
 
-    def _of_split(
-        self, policy: Terms, baseline: Terms, honest: Honest | None
-    ) -> tuple[Estimate, Estimate, Estimate]:
-        """Return the value, the uplift, and the uplift if nobody lies unseen."""
-        value = value_of(policy.totals(), self.weights)
-        uplift = chance = value_of(policy.totals(), self.weights, baseline.totals())
+    def _of_split(self, value: Terms, uplift: Terms, honest: Honest | None) -> list[Estimate]:
+        found = [mean_of(one.users, one.values, self.weights) for one in (value, uplift, uplift)]
         if honest is not None and honest.share > 0.0:
-            value = self._hidden(value, honest, policy, None)
-            uplift = self._hidden(chance, honest, policy, baseline)
-        return value, uplift, chance
+            least, most = honest.range
+            found[0] = self._hidden(found[0], value, honest, (least, most))
+            # No two means differ by more than the rewards do.
+            found[1] = self._hidden(found[1], uplift, honest, (least - most, most - least))
+        return found
 
     def _hidden(
-        self, found: Estimate, honest: Honest, policy: Terms, against: Terms | None
+        self, found: Estimate, terms: Terms, honest: Honest, span: tuple[float, float]
     ) -> Estimate:
         """Return an estimate whose interval allows for accounts that lie unseen.
 
         An estimate is the mean of the model's predictions plus a mean weighted residual. Lies are
-        bounded in the second part; the first has sampling error only.
+        bounded in the second part; the first has sampling error only. Beyond ``span`` lies nothing.
         """
-        factors, expected = policy.ratios, policy.expected
-        if against is not None:
-            factors, expected = factors - against.ratios, expected - against.expected
-        residuals = policy.rewards - policy.fitted
-        low, high = honest.bounds(factors, residuals)
-        own = self.weights[policy.users]
-        mean = float(own @ (factors * residuals)) / max(float(own.sum()), 1e-300)
-        design = Totals.of(policy.users, expected, policy.n_users)
-        chance = Z * value_of(design, self.weights).error
+        low, high = honest.bounds(terms.factors, terms.residuals)
+        own = self.weights[terms.users]
+        mean = float(own @ (terms.factors * terms.residuals)) / max(float(own.sum()), 1e-300)
+        chance = Z * mean_of(terms.users, terms.expected, self.weights).error
         low = min(found.low, found.estimate - float(np.hypot(max(mean - low, 0.0), chance)))
         high = max(found.high, found.estimate + float(np.hypot(max(high - mean, 0.0), chance)))
-        # No mean exceeds the rewards, and no two differ by more than the rewards do.
-        least, most = honest.range
-        if against is not None:
-            least, most = least - most, most - least
-        low, high = max(low, min(least, found.low)), min(high, max(most, found.high))
+        low, high = max(low, min(span[0], found.low)), min(high, max(span[1], found.high))
         return found._replace(low=low, high=high)
 
 
@@ -541,16 +521,15 @@ def _by_context(
         if not visits[s] or not table[s].any():
             continue
         here = events.contexts == s
-        action = int(table[s].argmax())
-        ours = robust.rows(here)
-        of_honest = ours.estimates(honest.rows(here))
+        action, some = int(table[s].argmax()), events.rows(here)
+        of_honest = robust.rows(here).estimates(honest.rows(here))
         rows.append(
             ContextValue(
                 context=events.context_labels[s],
                 share=float(visits[s] / len(events)),
                 action=events.action_labels[action],
-                plays=int((events.actions[here] == action).sum()),
-                logged=ours.logged(),
+                plays=int((some.actions == action).sum()),
+                logged=mean_of(some.users, some.rewards, robust.weights),
                 naive=plain.rows(here).estimates().value,
                 robust=of_honest.value,
                 uplift=of_honest.uplift,
@@ -566,32 +545,24 @@ def _warnings(
     estimates: tuple[EvaluatedBy, EvaluatedBy],
     policy: Judged,
 ) -> tuple[str, ...]:
-    found = []
     naive, robust = estimates
     uplift, chance = robust.uplift, robust.sampling
-    if size < FEW * len(ratios) and chance.low <= 0.0 <= chance.high:
-        found.append(
-            f"chance alone could explain the uplift: the effective sample is {size:,.0f} of "
-            f"{len(ratios):,} events. Log more plays of the policy's actions."
-        )
-    if unsupported > 1e-9:
-        found.append(
-            f"{unsupported:.1%} of what the policy plays was never played in its context; its "
-            "mean reward is taken to be the context's."
-        )
-    if float(ratios.max()) > FEW * float(ratios.sum()) > 0.0:
-        found.append(
-            "a single event has more than 5% of all importance weight; estimates hang on it."
-        )
-    if policy.fitting == "as it is" and policy.reason != OTHER_LOG:
-        found.append(
-            "if the policy was chosen for its rewards in this log, the estimates are too high; "
-            "evaluate it on a log of other days."
-        )
-    if uplift.estimate * naive.uplift.estimate < 0.0:
-        found.append(
-            "for honest users the policy is "
-            + ("better" if uplift.estimate > 0.0 else "worse")
-            + " than the baseline, although the plain estimates say the opposite."
-        )
-    return tuple(found)
+    better = "better" if uplift.estimate > 0.0 else "worse"
+    found = {
+        f"chance alone could explain the uplift: the effective sample is {size:,.0f} of "
+        f"{len(ratios):,} events. Log more plays of the policy's actions.": (
+            size < FEW * len(ratios) and chance.low <= 0.0 <= chance.high
+        ),
+        f"{unsupported:.1%} of what the policy plays was never played in its context; its mean "
+        "reward is taken to be the context's.": unsupported > 1e-9,
+        "a single event has more than 5% of all importance weight; estimates hang on it.": (
+            float(ratios.max()) > FEW * float(ratios.sum())
+        ),
+        "if the policy was chosen for its rewards in this log, the estimates are too high; "
+        "evaluate it on a log of other days.": (
+            policy.fitting == "as it is" and policy.reason != OTHER_LOG
+        ),
+        f"for honest users the policy is {better} than the baseline, although the plain estimates "
+        "say the opposite.": uplift.estimate * naive.uplift.estimate < 0.0,
+    }
+    return tuple(warning for warning, is_so in found.items() if is_so)

@@ -149,19 +149,18 @@ class Evaluation:
 
     def table(self, part: Literal["estimates", "contexts"] = "estimates") -> pa.Table:
         """Return a part as a table; ``.to_pandas()`` and ``polars.from_arrow`` make data frames."""
-        rows = [
-            {
-                name + suffix: item
-                for name, value in row.items()
-                for suffix, item in (
-                    zip(("", "_low", "_high"), value.values(), strict=True)
-                    if isinstance(value, dict)
-                    else [("", value)]
-                )
-            }
-            for row in map(_plain, getattr(self, part))
-        ]
-        return pa.Table.from_pylist(rows)
+        return pa.Table.from_pylist(
+            [
+                {
+                    f"{name}_{end}".removesuffix("_estimate"): item
+                    for name, value in _plain(row).items()
+                    for end, item in (
+                        value if isinstance(value, dict) else {"estimate": value}
+                    ).items()
+                }
+                for row in getattr(self, part)
+            ]
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""

@@ -6,47 +6,57 @@ Every table is made once (``audit_tables``); a terminal prints its first rows, a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from typing import Any
 
-from unswayed.audit.results import MOST_LISTED, Audit, ChangedDecision, GroupCard, named_briefly
-from unswayed.reports.page import beside, key, page, paragraph, section, tiles
+import numpy as np
+
+from unswayed.audit.results import MOST_LISTED, Audit, GroupCard, named_briefly, plain
+from unswayed.reports.page import beside, key, page, paragraph, section
 from unswayed.reports.page import table as html_table
 from unswayed.reports.svg import bars, text_of
 from unswayed.reports.svg import timeline as drawn_timeline
-from unswayed.reports.tables import Table, print_line, print_some
+from unswayed.reports.tables import Table, print_line, print_some, rate
 from unswayed.visible import Cell, number
 
 DRAWN = 12
 """Maximum number of bars."""
 
+SHARES, LABELS = (
+    ("share", "detected", "false_positives"),
+    ("user", "context", "action", "naive", "robust"),
+)
+"""Fields that are shown as percentages, and those that may be names."""
+
+MARKS = {kind: f'<b class="{kind}">{kind}</b>' for kind in ("naive", "robust")}
+
 CARD_WIDTH, CARD_LABELS = 300.0, 70.0
 """Of a picture on a card, so that its letters are as large as those around it."""
 
 
-def table_of(rows: Iterable[object], **columns: str) -> Table:
-    """Return attributes of rows as a table, by the name of the column; labels are text."""
+def table_of(rows: list[dict[str, Any]], **columns: str) -> Table:
+    """Return fields of rows as a table, by the names that are shown."""
 
-    def cell(row: object, name: str) -> Cell:
-        value = getattr(row, name)
-        if name == "share":
-            return f"{value:.2%}"
-        is_label = name in ("action", "context", "user", "naive", "robust")
-        return value if isinstance(value, float) or not is_label else str(value)
+    def cell(name: str, value: Any) -> Cell:
+        if name in SHARES:
+            return rate(value)
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        # Labels that are numbers are names.
+        return str(value) if name in LABELS and isinstance(value, int) else value
 
     return Table(
         [name.replace("_", " ") for name in columns],
-        [[cell(row, name) for name in columns.values()] for row in rows],
+        [[cell(name, row[name]) for name in columns.values()] for row in rows],
     )
 
 
 def audit_tables(audit: Audit) -> dict[str, Table]:
     """Return the tables of an audit by name."""
-    has_p = any(not math.isnan(p) for p in audit.accounts.p_values[:1].tolist())
     changes, difference, team = audit.changes, audit.difference, audit.red_team
-    words, shares = {"attacked": "yes", "nothing found": "no"}, ("share", "accounts")
+    has_p = bool(np.isfinite(audit.accounts.p_values).any())
     return {
         "items": table_of(
-            audit.items,
+            audit.items.to_pylist(),
             item="action",
             direction="direction",
             shift="shift",
@@ -55,56 +65,45 @@ def audit_tables(audit: Audit) -> dict[str, Table]:
             plays="plays",
         ),
         "decisions": table_of(
-            audit.changed,
+            audit.changed.to_pylist(),
             context="context",
             share_of_visits="share",
             naive="naive",
             robust="robust",
             cost_per_visit="cost",
         ),
-        "accounts": Table(
-            ["account", "weight", "score", *["p"] * has_p, "group", "reason", "events"],
-            [
-                [
-                    str(row["user"]),
-                    f"{row['weight']:.2f}",
-                    f"{row['score']:.2f}",
-                    *[row["p_value"]] * has_p,
-                    row["group"] or None,
-                    row["reason"] or None,
-                    row["interactions"],
-                ]
-                for row in audit.listed_accounts()
-            ],
+        "accounts": table_of(
+            audit.listed_accounts().to_pylist(),
+            account="user",
+            weight="weight",
+            score="score",
+            **{"p": "p_value"} if has_p else {},
+            group="group",
+            reason="reason",
+            events="interactions",
         ),
-        "newly flagged": Table(
-            ["account", "group", "known group"],
-            [
-                [str(one.user), one.group or None, "yes" if one.is_known_group else "no"]
-                for one in (changes.accounts[:MOST_LISTED] if changes else ())
-            ],
+        "newly flagged": table_of(
+            changes.accounts[:MOST_LISTED].to_pylist() if changes else [],
+            account="user",
+            group="group",
+            known_group="is_known_group",
         ),
         "moved items": table_of(
-            difference.items if difference else (),
+            difference.items.to_pylist() if difference else [],
             item="action",
             mean_in_the_reference="reference",
             mean_now="now",
             standard_errors_apart="z",
         ),
-        "red team": Table(
-            [*shares, "attacked?", "naive shift", "robust shift", "detected", "false positives"],
-            [
-                [
-                    f"{100.0 * row.share:g}%",
-                    row.accounts,
-                    words.get(row.verdict, row.verdict),
-                    row.naive_shift,
-                    row.robust_shift,
-                    f"{row.detected:.1%}" if row.accounts else None,
-                    f"{row.false_positives:.2%}",
-                ]
-                for row in (team.sizes if team else ())
-            ],
+        "red team": table_of(
+            plain(team.sizes) if team else [],
+            share="share",
+            accounts="accounts",
+            **{"attacked?": "verdict"},
+            naive_shift="naive_shift",
+            robust_shift="robust_shift",
+            detected="detected",
+            false_positives="false_positives",
         ),
     }
 
@@ -144,77 +143,62 @@ def print_audit(audit: Audit) -> None:
     for note in audit.notes:
         print_line(f"Note: {note}")
     if audit.changes is not None:
-        print_line(audit.changes.statement())
+        print_line(audit.changes.statement)
         n_new = len(audit.changes.accounts)
         print_some(
             "Newly flagged", tables["newly flagged"], n_rows=n_new, more="--json lists them."
         )
     if audit.difference is not None:
-        print_line(audit.difference.statement())
+        print_line(audit.difference.statement)
     if (team := audit.red_team) is not None:
         print_some(f"Injected: {team.kind} of {team.target}", tables["red team"])
-        print_line(team.statement())
+        print_line(team.statement)
 
 
 def audit_page(audit: Audit) -> str:
     """Return the page of an audit."""
-    tables = audit_tables(audit)
-
-    def shown(name: str) -> str:
-        return html_table(*tables[name], name=name)
-
-    parts = [
-        "<h1>Audit</h1>",
-        paragraph(
-            f"{audit.source}. Events: {audit.n_events:,}, accounts: {audit.n_users:,}, contexts: "
-            f"{audit.n_contexts:,}, actions: {audit.n_actions:,}.",
-            "soft",
-        ),
-        f'<div class="answer {audit.verdict.replace(" ", "-")}">'
-        f"{text_of(audit.statement, most=4_000)}</div>",
-        _tiles(audit),
-        _decisions(audit, shown("decisions")),
-    ]
+    tables = {name: html_table(*found, name=name) for name, found in audit_tables(audit).items()}
+    share, shifts = audit.share, audit.items["shift"].to_numpy()
+    up = int((shifts > 0).sum())
+    ends = f"{share.low:.1%} to {share.high:.1%}"
+    if math.isinf(share.high):
+        ends = f"at least {share.low:.1%}"
+    sections = [_decisions(audit, tables["decisions"])]
     if (changes := audit.changes) is not None:
         heading = f"New: since {changes.since}"
-        parts.append(section(heading, paragraph(changes.statement()), shown("newly flagged")))
+        sections.append(section(heading, paragraph(changes.statement), tables["newly flagged"]))
     if (difference := audit.difference) is not None:
         heading = f"Reference: against {difference.source}"
-        parts.append(section(heading, paragraph(difference.statement()), shown("moved items")))
-    parts.append(_items(audit, shown("items")))
+        sections.append(section(heading, paragraph(difference.statement), tables["moved items"]))
+    sections.append(_items(audit, tables["items"]))
     if audit.groups:
-        cards = "".join(_card(group) for group in audit.groups)
+        cards = "".join(map(_card, audit.groups))
         meaning = key(("naive", "members"), ("robust", "others, or expected by chance"))
-        parts.append(section("Groups", f'<div class="cards">{cards}</div>', meaning))
-    parts.append(
+        sections.append(section("Groups", f'<div class="cards">{cards}</div>', meaning))
+    sections.append(
         section(
             "Accounts, by evidence",
             paragraph(_error_rates(audit), "soft small"),
-            shown("accounts"),
+            tables["accounts"],
             paragraph(
-                f"The {len(tables['accounts'].rows):,} most suspicious of {audit.n_users:,}; "
+                f"The {min(MOST_LISTED, audit.n_users):,} most suspicious of {audit.n_users:,}; "
                 "--users writes all of them.",
                 "soft small",
             ),
         )
     )
     if audit.cases:
-        parts.append(_cases(audit))
+        sections.append(_cases(audit))
     if (team := audit.red_team) is not None:
         explained = (
             f"Coalitions were injected into {team.accounts:,} accounts of this log, one share "
             "at a time. Shift: change of the target's mean. Detected: members that are flagged. "
             "False positives: other accounts that are flagged, also without the coalition."
         )
-        parts.append(
-            section(
-                f"Red team: {team.kind} of {team.target}",
-                paragraph(explained, "soft small"),
-                shown("red team"),
-                paragraph(team.statement()),
-            )
-        )
-    parts.append(
+        heading = f"Red team: {team.kind} of {team.target}"
+        words = paragraph(explained, "soft small"), paragraph(team.statement)
+        sections.append(section(heading, words[0], tables["red team"], words[1]))
+    sections.append(
         section(
             "Basis of this audit",
             paragraph(
@@ -222,37 +206,36 @@ def audit_page(audit: Audit) -> str:
                 f"up to {audit.alpha:.1%}."
             ),
             "<h3>What no method could have detected</h3>",
-            *(paragraph(limit) for limit in audit.limits),
+            *map(paragraph, audit.limits),
             *(paragraph(f"Note: {note}", "small") for note in audit.notes),
         )
     )
-    return page(f"Audit of {audit.source}", parts)
-
-
-def _tiles(audit: Audit) -> str:
-    share, up = audit.share, sum(item.shift > 0 for item in audit.items)
-    ends = f"{share.low:.1%} to {share.high:.1%}"
-    if math.isinf(share.high):
-        ends = f"at least {share.low:.1%}"
-    return tiles(
+    return page(
+        "Audit of",
+        audit.source,
+        f"Events: {audit.n_events:,}, accounts: {audit.n_users:,}, contexts: "
+        f"{audit.n_contexts:,}, actions: {audit.n_actions:,}.",
+        audit.statement,
+        audit.verdict.replace(" ", "-"),
         [
             (f"{share.estimate:.1%}", f"of the accounts collude ({ends})"),
             (
                 f"{int(audit.accounts.is_flagged.sum()):,}",
                 "accounts flagged, with weight below one half",
             ),
-            (f"{up:,} up, {len(audit.items) - up:,} down", "items shifted"),
+            (f"{up:,} up, {len(shifts) - up:,} down", "items shifted"),
             (f"{len(audit.changed):,}", "decisions differ under plain means"),
             (number(audit.cost), "reward per visit lost under plain means"),
-        ]
+        ],
+        sections,
     )
 
 
 def _items(audit: Audit, items: str) -> str:
-    if not audit.items:
+    if not len(audit.items):
         nothing = "No item's mean was shifted by flagged accounts."
         return section("Items", paragraph(nothing, "soft"))
-    rows = [(str(item.action), item.shift) for item in audit.items[:DRAWN]]
+    rows = [(str(one["action"]), one["shift"]) for one in audit.items[:DRAWN].to_pylist()]
     picture = bars(rows, title="shift of each item's mean reward")
     return section(
         "Items: shift of their means",
@@ -262,9 +245,21 @@ def _items(audit: Audit, items: str) -> str:
 
 
 def _decisions(audit: Audit, decisions: str) -> str:
-    if not audit.changed:
+    """Return which action plain and robust means choose in each context, and what that costs."""
+    if not len(audit.changed):
         return section("Decisions", paragraph("Plain means decide the same everywhere.", "soft"))
-    rows = [(str(c.context), c.cost) for c in audit.changed[:DRAWN]]
+    drawn = audit.changed[:DRAWN].to_pylist()
+    actions = list(dict.fromkeys(row[kind] for row in drawn for kind in ("naive", "robust")))
+    head = "".join(f"<th>{text_of(x, most=40)}</th>" for x in ("context", *actions[:DRAWN]))
+    lines = [
+        f"<tr><th>{text_of(row['context'], most=40)}</th>"
+        + "".join(
+            f"<td>{''.join(MARKS[kind] for kind in MARKS if row[kind] == action)}</td>"
+            for action in actions[:DRAWN]
+        )
+        + "</tr>"
+        for row in drawn
+    ]
     return section(
         "Decisions: naive against robust",
         paragraph(
@@ -272,28 +267,15 @@ def _decisions(audit: Audit, decisions: str) -> str:
             f"there loses. Averaged over all visits: {number(audit.cost)}.",
             "soft small",
         ),
-        _map(audit.changed[:DRAWN]),
-        beside(bars(rows, title="loss per visit of the naive decision, by context"), decisions),
-    )
-
-
-def _map(changed: Sequence[ChangedDecision]) -> str:
-    """Return which action plain and robust means choose in each context."""
-    actions = list(dict.fromkeys(str(a) for c in changed for a in (c.naive, c.robust)))[:DRAWN]
-    head = "".join(f"<th>{text_of(action, most=40)}</th>" for action in ["context", *actions])
-    marks = ('<b class="naive">naive</b>', '<b class="robust">robust</b>')
-    lines = [
-        f"<tr><th>{text_of(c.context, most=40)}</th>"
-        + "".join(
-            f"<td>{marks[0] * (a == str(c.naive))}{marks[1] * (a == str(c.robust))}</td>"
-            for a in actions
-        )
-        + "</tr>"
-        for c in changed
-    ]
-    return (
         f'<div class="wide"><table class="map"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(lines)}</tbody></table></div>"
+        f"<tbody>{''.join(lines)}</tbody></table></div>",
+        beside(
+            bars(
+                [(str(row["context"]), row["cost"]) for row in drawn],
+                title="loss per visit of the naive decision, by context",
+            ),
+            decisions,
+        ),
     )
 
 
@@ -310,14 +292,15 @@ def _card(group: GroupCard) -> str:
         )
     if line is not None:
         title = "events over time, as a share of all"
-        pictures += drawn_timeline(
-            line.starts, line.members, line.others, title=title, width=CARD_WIDTH
-        )
+        pictures += drawn_timeline(**line, title=title, width=CARD_WIDTH)
     means = {"members' mean": "members_mean", "others' mean": "others_mean"}
     return (
         f'<div class="card"><h3>{text_of(group.name)}</h3>'
         + paragraph(group.statement)
-        + beside(pictures, html_table(*table_of(group.items, item="action", **means), shown=5))
+        + beside(
+            pictures,
+            html_table(*table_of(group.items.to_pylist(), item="action", **means), shown=5),
+        )
         + paragraph(f"For instance {named_briefly(group.examples)}.", "soft small")
         + "</div>"
     )
@@ -328,15 +311,15 @@ def _cases(audit: Audit) -> str:
     columns["others' events"] = "others"
     if audit.n_contexts > 1:
         columns = {"context": "context", **columns}
-    if audit.cases[0].deeds[0].last_seen:
+    if audit.cases[0]["deeds"][0]["last_seen"]:
         columns["last"] = "last_seen"
     return section(
         "One by one: what accounts did, next to others",
         '<div class="cases">',
         *(
-            f'<details class="case"><summary>{text_of(case.user, most=80)}</summary>'
-            + paragraph(case.reason, "small")
-            + html_table(*table_of(case.deeds, **columns), shown=20, name=f"account {place}")
+            f'<details class="case"><summary>{text_of(case["user"], most=80)}</summary>'
+            + paragraph(case["reason"], "small")
+            + html_table(*table_of(case["deeds"], **columns), shown=20, name=f"account {place}")
             + "</details>"
             for place, case in enumerate(audit.cases, 1)
         ),

@@ -6,9 +6,9 @@ import math
 
 from unswayed.evaluation import Evaluation
 from unswayed.evaluation.estimators import Estimate
-from unswayed.reports.page import beside, key, page, paragraph, section, tiles
+from unswayed.reports.page import beside, key, page, paragraph, section
 from unswayed.reports.page import table as html_table
-from unswayed.reports.svg import Strip, intervals, text_of
+from unswayed.reports.svg import Strip, intervals
 from unswayed.reports.tables import Table, print_line, print_some, rate
 from unswayed.visible import number
 
@@ -85,65 +85,48 @@ def print_evaluation(found: Evaluation) -> None:
 def evaluation_page(found: Evaluation) -> str:
     """Return the page of an evaluation."""
     tables = evaluation_tables(found)
-    is_open = found.honest.uplift.low <= 0.0 <= found.honest.uplift.high
-    by_context = [
-        (
-            "all visits",
-            [
-                ("logged", _strip(found.logged)),
-                ("naive", _strip(found.naive.value)),
-                ("robust", _strip(found.honest.value)),
-            ],
-        )
-    ] + [
-        (str(one.context), [(kind, _strip(getattr(one, kind))) for kind, _ in KEY])
-        for one in found.contexts[:DRAWN]
-    ]
-    parts = [
-        "<h1>Evaluation</h1>",
-        paragraph(
-            f"{found.source}. Events: {found.n_events:,}, accounts: {found.n_users:,}. Baseline: "
-            f"{found.baseline}.",
-            "soft",
-        ),
-        f'<div class="answer{" suspected" if is_open else ""}">'
-        f"{text_of(found.statement, most=4_000)}</div>",
-        _tiles(found),
-        section(
-            "Mean reward per visit",
-            paragraph(
-                "Doubly robust estimates with 95% intervals; those of honest users hold "
-                f"{found.condition}.",
-                "soft small",
-            ),
-            beside(
-                intervals(by_context, title="mean reward per visit, by context") + key(*KEY),
-                html_table(*tables["estimates"], name="estimates"),
-            ),
-        ),
-        section("By context", html_table(*tables["contexts"], shown=20, name="contexts")),
-        section("Remarks", *map(paragraph, _remarks(found) or ["None."])),
-    ]
-    return page(f"Evaluation on {found.source}", parts)
-
-
-def _tiles(found: Evaluation) -> str:
+    uplift, chance = found.honest.uplift, found.honest.sampling
     holds = "none" if found.holds_to is None else f"{found.holds_to:.1%}"
-    return tiles(
+    everywhere = (found.logged, found.naive.value, found.honest.value)
+    drawn = [("all visits", everywhere)] + [
+        (str(one.context), (one.logged, one.naive, one.robust)) for one in found.contexts[:DRAWN]
+    ]
+    kinds = [kind for kind, _ in KEY]
+    strips = [(label, list(zip(kinds, map(_strip, some), strict=True))) for label, some in drawn]
+    return page(
+        "Evaluation on",
+        found.source,
+        f"Events: {found.n_events:,}, accounts: {found.n_users:,}. Baseline: {found.baseline}.",
+        found.statement,
+        "suspected" if uplift.low <= 0.0 <= uplift.high else "",
         [
-            (number(found.honest.uplift.estimate, sign="+"), "uplift per visit for honest users"),
-            (f"±{number(_half(found.honest.sampling))}", "from chance alone (95%)"),
+            (number(uplift.estimate, sign="+"), "uplift per visit for honest users"),
+            (f"±{number(_half(chance))}", "from chance alone (95%)"),
             (holds, "of the accounts may collude without changing the uplift's sign"),
             (f"{found.effective_sample_size:,.0f}", "effective events"),
             (f"{1.0 - found.weight_kept:.1%}", "of the accounts' weight removed as a coalition"),
-        ]
+        ],
+        [
+            section(
+                "Mean reward per visit",
+                paragraph(
+                    "Doubly robust estimates with 95% intervals; those of honest users hold "
+                    f"{found.condition}.",
+                    "soft small",
+                ),
+                beside(
+                    intervals(strips, title="mean reward per visit, by context") + key(*KEY),
+                    html_table(*tables["estimates"], name="estimates"),
+                ),
+            ),
+            section("By context", html_table(*tables["contexts"], shown=20, name="contexts")),
+            section("Remarks", *map(paragraph, _remarks(found) or ["None."])),
+        ],
     )
 
 
 def _remarks(found: Evaluation) -> list[str]:
-    return [f"Warning: {text}" for text in found.warnings] + [
-        f"Note: {text}" for text in found.notes
-    ]
+    return [*(f"Warning: {x}" for x in found.warnings), *(f"Note: {x}" for x in found.notes)]
 
 
 def _strip(found: Estimate) -> Strip:

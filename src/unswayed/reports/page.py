@@ -24,8 +24,20 @@ STYLE, SCRIPT = (
 )
 
 
-def page(title: str, body: Sequence[str]) -> str:
-    """Return a whole page; nothing may be fetched, and nothing run but ``SCRIPT``."""
+def page(
+    title: str,
+    source: str,
+    sizes: str,
+    answer: str,
+    kind: str,
+    numbers: Sequence[tuple[str, str]],
+    sections: Sequence[str],
+) -> str:
+    """Return a whole page; nothing may be fetched, and nothing run but ``SCRIPT``.
+
+    It begins with what it is about, the answer in a box of a ``kind``, and ``numbers``, each with
+    what it means.
+    """
     style, script = (
         base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         for text in (STYLE, SCRIPT)
@@ -34,8 +46,12 @@ def page(title: str, body: Sequence[str]) -> str:
         f"default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    first = next((at for at, part in enumerate(body) if part.startswith("<section")), len(body))
-    body = [*body[:first], _contents(body[first:]), *body[first:]]
+    headings = re.findall(r'<section id="([^"]*)"><h2>([^<:]*)', "".join(sections))
+    links = "".join(f'<a href="#{place}">{heading}</a>' for place, heading in headings)
+    tiles = "".join(
+        f'<div class="tile"><b>{text_of(value)}</b><span>{text_of(name)}</span></div>'
+        for value, name in numbers
+    )
     return "\n".join(
         [
             "<!doctype html>",
@@ -43,9 +59,14 @@ def page(title: str, body: Sequence[str]) -> str:
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="referrer" content="no-referrer">',
-            f"<title>{text_of(title)}</title>",
+            f"<title>{text_of(f'{title} {source}')}</title>",
             f"<style>{STYLE}</style></head><body><main>",
-            *body,
+            f"<h1>{text_of(title.partition(' ')[0])}</h1>",
+            paragraph(f"{source}. {sizes}", "soft"),
+            f'<div class="answer {kind}">{text_of(answer, most=4_000)}</div>',
+            f'<div class="tiles">{tiles}</div>',
+            f'<nav aria-label="Contents">{links}</nav>',
+            *sections,
             f"</main><script>{SCRIPT}</script></body></html>\n",
         ]
     )
@@ -63,12 +84,6 @@ def section(title: str, *parts: str) -> str:
     return f'<section id="{place}"><h2>{text_of(title)}</h2>{"".join(parts)}</section>'
 
 
-def _contents(sections: Sequence[str]) -> str:
-    found = re.findall(r'<section id="([^"]*)"><h2>([^<:]*)', "".join(sections))
-    links = "".join(f'<a href="#{place}">{title}</a>' for place, title in found)
-    return f'<nav aria-label="Contents">{links}</nav>'
-
-
 def beside(*parts: str) -> str:
     """Return parts next to each other where there is room."""
     return f'<div class="beside">{"".join(f"<div>{part}</div>" for part in parts)}</div>'
@@ -78,18 +93,6 @@ def paragraph(text: str, kind: str = "") -> str:
     """Return a paragraph of plain text."""
     name = f' class="{kind}"' if kind else ""
     return f"<p{name}>{text_of(text, most=4_000)}</p>"
-
-
-def tiles(pairs: Sequence[tuple[str, str]]) -> str:
-    """Return numbers with what they mean below."""
-    return (
-        '<div class="tiles">'
-        + "".join(
-            f'<div class="tile"><b>{text_of(value)}</b><span>{text_of(name)}</span></div>'
-            for value, name in pairs
-        )
-        + "</div>"
-    )
 
 
 def key(*pairs: tuple[str, str]) -> str:
@@ -118,21 +121,19 @@ def table(
         any(row[at] is not None for row in rows) and all(map(is_number, (row[at] for row in rows)))
         for at in range(len(columns))
     ]
+    is_numeric, is_more = ' class="number"', ' class="more"'
     head = "".join(
-        f"<th{_number_class(number)}>{text_of(name)}</th>"
+        f"<th{is_numeric * number}>{text_of(name)}</th>"
         for name, number in zip(columns, are_numbers, strict=True)
     )
-    more = ' class="more"'
     lines = [
-        f"<tr{more if at >= shown else ''}>" + "".join(map(_cell, row, are_numbers)) + "</tr>"
+        f"<tr{is_more * (at >= shown)}>{''.join(map(_cell, row, are_numbers))}</tr>"
         for at, row in enumerate(rows)
     ]
     fold = (
         f'<label class="small soft"><input type="checkbox" class="unfold">all {len(rows):,} rows'
         "</label>"
-        if len(lines) > shown
-        else ""
-    )
+    ) * (len(rows) > shown)
     mark = "" if name is None else f' data-name="{text_of(name)}" data-shown="{shown}"'
     return (
         f'<div class="folded">{fold}<div class="wide"><table{mark}><thead><tr>{head}</tr></thead>'
@@ -140,12 +141,7 @@ def table(
     )
 
 
-def _number_class(is_number: bool) -> str:
-    return ' class="number"' if is_number else ""
-
-
 def _cell(value: Cell, is_numeric: bool) -> str:
     text = shown_cell(value)
-    length = "" if is_numeric else "short" if len(text) <= SHORT else "long"
-    kind = f' class="{length}"' if length else _number_class(is_numeric)
-    return f"<td{kind}>{text_of(text, most=400)}</td>"
+    kind = "number" if is_numeric else "short" if len(text) <= SHORT else "long"
+    return f'<td class="{kind}">{text_of(text, most=400)}</td>'

@@ -89,25 +89,22 @@ def bars(
 
 def timeline(
     starts: Sequence[str],
-    first: Sequence[int],
-    second: Sequence[int],
+    members: Sequence[int],
+    others: Sequence[int],
     *,
     title: str,
     width: float = WIDTH,
 ) -> str:
     """Draw two counts over time, each as a share of its own total."""
     base, left = 130.0, 44.0
-    shares = [[count / max(sum(some), 1) for count in some] for some in (first, second)]
+    shares = [[count / max(sum(some), 1) for count in some] for some in (members, others)]
     largest = max(*shares[0], *shares[1], 1e-9)
     at = _scale(0.0, len(starts), left, width - 10.0)
     up = _scale(0.0, largest, base, 10.0)
     parts = []
     for some, kind in ((shares[1], "robust"), (shares[0], "naive")):
-        line = [f"M{left:.1f} {base:.1f}"]
-        for k, share in enumerate(some):
-            line.append(f"L{at(k):.1f} {up(share):.1f} L{at(k + 1):.1f} {up(share):.1f}")
-        line.append(f"L{width - 10:.1f} {base:.1f}Z")
-        parts.append(f'<path class="area {kind}" d="{" ".join(line)}"/>')
+        steps = "".join(f"V{up(y):.1f}H{at(k):.1f}" for k, y in enumerate(some, 1))
+        parts.append(f'<path class="area {kind}" d="M{left} {base}{steps}V{base}Z"/>')
     parts.append(_line(left, base, width - 10.0, base, "axis"))
     for value in ticks(0.0, largest, 4):
         parts.append(_line(left - 4.0, up(value), left, up(value), "axis"))
@@ -115,8 +112,8 @@ def timeline(
     days = [start.partition("T")[0] for start in (starts[0], starts[-1])]
     if days[0] == days[1]:  # within a day, times of day
         days = [start[:16].replace("T", " ") for start in (starts[0], starts[-1])]
-    parts.append(_words(days[0], left, base + 15.0, "start"))
-    parts.append(_words(days[1], width - 10.0, base + 15.0, "end"))
+    for day, x, anchor in ((days[0], left, "start"), (days[1], width - 10.0, "end")):
+        parts.append(_words(day, x, base + 15.0, anchor))
     return _picture(parts, base + 20.0, title, width)
 
 
