@@ -65,8 +65,11 @@ def audit_log(
     ----------
     source, columns, query, on_bad_rows
         As ``read_events`` takes them.
-    alpha, min_propensity
-        As ``learn_log`` takes them; read where the server chose the actions.
+    alpha
+        The share of accounts that may collude: the upper end of the reported share if nothing is
+        found where the server chose the actions. The search does not depend on it.
+    min_propensity
+        As ``learn_log`` takes it.
     regime
         Who chose the actions; "auto" reads it off the log.
     known

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from scipy import special, stats
+from scipy import stats
 
 from unswayed.arrays import BoolArray, FloatArray
 from unswayed.audit.log import (
@@ -32,7 +32,7 @@ from unswayed.audit.results import (
     named_briefly,
 )
 from unswayed.learners.bounded import Reviewed
-from unswayed.learners.bounded.method import CLEAR, Model
+from unswayed.learners.bounded.method import Model
 from unswayed.learners.bounded.rewards import SAMPLE_ENTRIES, sampled_users
 from unswayed.learners.design import design_of_log
 from unswayed.learners.estimates import Estimates
@@ -122,16 +122,12 @@ def _dealt(sample: Tallies, is_donor: BoolArray, rng: np.random.Generator) -> Ta
 
 
 class _Lie(NamedTuple):
-    """What a coalition lies about.
-
-    It is flagged on clear evidence. The learner flags it only if a decision may depend on it.
-    """
+    """What a coalition lies about."""
 
     name: str
     items: str
     accounts: float
     is_flagged: bool
-    is_kept: bool  # by the learner
     plays: FloatArray  # shape (n_users,), of these items
     means: FloatArray  # shape (n_users,), of their rewards
     mean: float  # over all accounts
@@ -141,24 +137,23 @@ class _Lie(NamedTuple):
 def audit_server(
     log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray, *, stated: float | Auto
 ) -> Audit:
-    """Audit a log by what the learner takes out, and by agreement in rewards."""
+    """Audit a log by what the learner takes out, and by agreement in rewards.
+
+    The search does not depend on the ``stated`` share, which is an upper end if nothing is found.
+    """
     events, tallies = log.events, log.tallies
     # An account with events after its review as honest can still be flagged.
     is_honest = np.bincount(events.users[~is_cleared], minlength=events.n_users) == 0
     learned = learn_policy(
         tallies,
         design_of_log(tallies, "auto"),
-        alpha=stated,
+        alpha="auto",
         method=DEFAULT_METHOD,
         reviewed=Reviewed(is_fake, is_honest) if (is_fake | is_honest).any() else None,
     )
     policy, weights = learned.policy, learned.estimates.user_weights
     agreement = find_agreement(tallies, learned.estimates, rng=generator(0, "audit"))
     lies = _lies(log, learned, agreement)
-    for lie, odds in zip(lies, agreement.by_coalition, strict=True):
-        if lie.is_flagged and lie.is_kept:
-            is_member = (odds > 0.0) & ~is_honest
-            weights = np.where(is_member, np.minimum(weights, special.expit(-odds)), weights)
     groups, reasons = _in_words(lies, weights, agreement, is_fake)
     mark_reviewed(reasons, is_fake, events.users[is_cleared].astype(np.int64))
     accounts = log.accounts(weights, agreement.evidence, groups, reasons, agreement.p_values)
@@ -166,13 +161,12 @@ def audit_server(
     changed = log.changed_decisions(
         plain_actions(tallies), policy.actions, means, policy.context_probabilities
     )
-    is_auto = learned.unknown_fraction is not None
-    shifts, share = log.item_shifts(weights), _share(learned, lies, weights)
+    shifts, share = log.item_shifts(weights), _share(lies, weights, stated)
     return log.audit(
         accounts,
         items=shifts,
         changed=changed,
-        alpha=policy.alpha,
+        alpha=policy.alpha if stated == "auto" else stated,
         is_attacked=any(lie.is_flagged for lie in lies),
         is_suspected=any(not lie.is_flagged for lie in lies),
         statement=_statement(learned, lies, share, weights, moved_items(shifts), changed),
@@ -185,8 +179,7 @@ def audit_server(
             "validation --every 1 --kinds production)",
         ),
         limits=(
-            *["Lies in few contexts, or that change only close decisions, may be missed."]
-            * is_auto,
+            "Lies in few contexts, or that change only close decisions, may be missed.",
             *filter(None, [_hidden(learned)]),
             "Not detected one by one: accounts that lie about items that they met once or twice.",
             "Overlap between accounts is no evidence here, because the server chose the actions.",
@@ -195,7 +188,7 @@ def audit_server(
     )
 
 
-def _share(learned: Learned, lies: list[_Lie], weights: FloatArray) -> Interval:
+def _share(lies: list[_Lie], weights: FloatArray, stated: float | Auto) -> Interval:
     """Return the share of accounts that collude, with an interval.
 
     The lower end counts accounts with a weight below .1. The upper end adds suspected accounts, and
@@ -204,8 +197,7 @@ def _share(learned: Learned, lies: list[_Lie], weights: FloatArray) -> Interval:
     """
     n_users, clear = len(weights), [lie for lie in lies if lie.is_flagged]
     if not clear:
-        stated = learned.unknown_fraction is None
-        return Interval(0.0, 0.0, learned.policy.alpha if stated else np.inf)
+        return Interval(0.0, 0.0, np.inf if stated == "auto" else stated)
     removed = float(1.0 - weights.mean())
     has_met = min(float((lie.plays > 0).mean()) for lie in clear)
     most = removed / max(has_met, LEAST_MET) * n_users + sum(
@@ -234,11 +226,9 @@ def _lies(log: AuditedLog, learned: Learned, agreement: Agreement) -> list[_Lie]
             name = f"{'raises' if lie['direction'] == 'up' else 'lowers'} {items}"
         mean = float(plays @ means / max(float(plays.sum()), 1.0))
         usual = float(rest @ means / max(float(rest.sum()), 1e-9))
-        is_kept = is_suspected(lie)
-        is_flagged = not is_kept or lie["nats"] >= CLEAR
+        is_flagged = not is_suspected(lie)
         name = name if is_flagged else f"suspected: {name}"
-        shown = name, items, lie["accounts"]
-        lies.append(_Lie(*shown, is_flagged, is_kept, plays, means, mean, usual))
+        lies.append(_Lie(name, items, lie["accounts"], is_flagged, plays, means, mean, usual))
     return lies
 
 

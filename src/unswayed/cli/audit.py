@@ -36,8 +36,8 @@ def audit(
 ) -> None:
     """Report whether a log was attacked, by which accounts, on which items, and at what cost.
 
-    alpha (FLOAT|auto): Share of users that may collude, below 0.5; auto: use an upper estimate from
-        the data.
+    alpha (FLOAT|auto): Share of users that may collude, below 0.5: the upper end of the reported
+        share if nothing is found. The search does not depend on it.
     regime: Who chose the actions: server, users, or auto to infer it.
     users: Write all accounts to this table, the most suspicious first.
     out: Write the report to this HTML file; it needs no network.

@@ -222,7 +222,7 @@ def evaluate_policy(
         reason=policies[0].reason,
         share=share,
         is_assumed=stated == "auto",
-        holds_to=_holds_to(robust, events, estimates[-1]),
+        holds_to=_holds_to(robust, events, estimates[-1], share),
         estimates=estimates,
         contexts=_by_context(events, table, plain, robust, honest),
         effective_sample_size=size,
@@ -495,11 +495,15 @@ def _tallies(events: Events, min_propensity: float) -> Tallies:
     return tally_events(events, min_propensity=min_propensity).in_blocks(len(events)).uniform()
 
 
-def _holds_to(robust: Comparison, events: Events, found: EvaluatedBy) -> float | None:
-    """Return the largest share of colluders with which the uplift keeps its sign."""
+def _holds_to(robust: Comparison, events: Events, found: EvaluatedBy, share: float) -> float | None:
+    """Return the largest share of colluders with which the uplift keeps its sign.
+
+    ``found`` is what holds for up to ``share``.
+    """
     if found.sampling.low <= 0.0 <= found.sampling.high:
         return None
-    low, high = 0.0, LARGEST_SHARE
+    is_open = found.uplift.low <= 0.0 <= found.uplift.high
+    low, high = (0.0, share) if is_open else (share, max(share, LARGEST_SHARE))
     for _ in range(7):
         middle = (low + high) / 2.0
         honest = Honest.of(events, robust.weights, share=middle, draws=FEW_DRAWS)

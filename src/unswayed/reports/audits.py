@@ -73,7 +73,7 @@ def audit_tables(audit: Audit) -> dict[str, Table]:
             cost_per_visit="cost",
         ),
         "accounts": table_of(
-            audit.listed_accounts().to_pylist(),
+            [row for row in audit.listed_accounts().to_pylist() if row["score"] > 0.0],
             account="user",
             weight="weight",
             score="score",
@@ -181,8 +181,8 @@ def audit_page(audit: Audit) -> str:
             paragraph(_error_rates(audit), "soft small"),
             tables["accounts"],
             paragraph(
-                f"The {min(MOST_LISTED, audit.n_users):,} most suspicious of {audit.n_users:,}; "
-                "--users writes all of them.",
+                f"At most {MOST_LISTED} of {audit.n_users:,} are listed, and only those with any "
+                "evidence against them; --users writes all.",
                 "soft small",
             ),
         )
@@ -301,7 +301,9 @@ def _card(group: GroupCard) -> str:
             pictures,
             html_table(*table_of(group.items.to_pylist(), item="action", **means), shown=5),
         )
-        + paragraph(f"For instance {named_briefly(group.examples)}.", "soft small")
+        + paragraph(
+            f"For instance {named_briefly(group.examples, len(group.examples))}.", "soft small"
+        )
         + "</div>"
     )
 
