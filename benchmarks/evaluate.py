@@ -5,9 +5,10 @@ users lies: ``push`` and ``nuke`` about one item, which the policy plays; ``swap
 and the second best item of each context, and ``quiet`` the same in a part of the rewards; the
 policy plays the best or the second. ``none`` has no attack. ``--curse`` evaluates a policy that was
 learned from the log: on that log, on it as if it were another one, and on the next day's. Run
-``python benchmarks/evaluate.py`` for a table, with ``--json`` for one JSON document. With
-``--rows FILE`` each evaluation is kept as a line of JSON, and an interrupted run continues.
-Constants were chosen with the seeds of the part development.
+``python benchmarks/evaluate.py`` for a table, with ``--json`` for one JSON document. Nine tenths of
+the time go into the search for coalitions, which policies on one log share; ``--users`` makes logs
+smaller. With ``--rows FILE`` each evaluation is kept as a line of JSON, and an interrupted run
+continues. Constants were chosen with the seeds of the part development.
 """
 
 from __future__ import annotations
@@ -18,14 +19,27 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import special
 
 from unswayed import RobustMCB
-from unswayed.evaluation import evaluate_policy
+from unswayed.evaluation import evaluate_policy, evaluating
+from unswayed.learners.bounded.method import find_coalitions
+from unswayed.learners.unknown_fraction import estimate_fraction
 from unswayed.policy import Policy
-from worlds.evaluations import ATTACKS, KINDS, N_ACTIONS, N_CONTEXTS, Kind, Log, build_log
+from unswayed.tallies import UserTallies
+from worlds.evaluations import (
+    ATTACKS,
+    KINDS,
+    N_ACTIONS,
+    N_CONTEXTS,
+    N_USERS,
+    Kind,
+    Log,
+    build_log,
+)
 
 PARTS = {"development": 0, "validation": 10_000, "holdout": 20_000}
 COVERAGE, FAMILY_LEVEL = 0.95, 0.05
@@ -60,16 +74,37 @@ class Row:
         return self.kind, f"{self.attack} {self.policy}", f"{self.alpha:g}", self.stated
 
 
-def rows_of(kind: Kind, attack: str, plays: str, alpha: float, seed: int) -> Iterator[Row]:
+def shared_by_policies(search: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a search for coalitions that remembers what it found in the last logs."""
+    found: dict[Any, Any] = {}
+
+    def searched(tallies: UserTallies, *others: Any, **options: Any) -> Any:
+        key = (tallies.cell_sums("sums").tobytes(), others, *sorted(options.items()))
+        if key not in found:
+            while len(found) > 4:
+                del found[next(iter(found))]
+            found[key] = search(tallies, *others, **options)
+        return found[key]
+
+    return searched
+
+
+def rows_of(
+    kind: Kind, attack: str, plays: str, alpha: float, seed: int, n_users: int
+) -> Iterator[Row]:
     """Evaluate a policy on one log, with alpha stated and not."""
-    log = build_log(kind, attack, plays, alpha, seed)
+    log = build_log(kind, attack, plays, alpha, seed, n_users=n_users)
     for stated in (f"{alpha:g}", "auto"):
         yield row_of(log, log.policy(), log.uplift, (kind.name, attack, plays), alpha, stated, seed)
 
 
-def curse_rows(kind: Kind, attack: str, plays: str, alpha: float, seed: int) -> Iterator[Row]:
+def curse_rows(
+    kind: Kind, attack: str, plays: str, alpha: float, seed: int, n_users: int
+) -> Iterator[Row]:
     """Evaluate a learned policy on its own log, as if it were another one, and on the next day."""
-    log, next_day = (build_log(kind, attack, plays, alpha, seed, day=day) for day in (0, 1))
+    log, next_day = (
+        build_log(kind, attack, plays, alpha, seed, day=day, n_users=n_users) for day in (0, 1)
+    )
     policy = RobustMCB(alpha=alpha).fit(log.events).policy()
     uplift = log.uplift_of(policy.actions)
     from_another = replace(policy, source=log.policy().source)
@@ -135,9 +170,10 @@ def _oracle(log: Log, policy: Policy) -> tuple[float, float]:
 
 
 def measured(
-    measure: Callable[[Kind, str, str, float, int], Iterator[Row]],
+    measure: Callable[[Kind, str, str, float, int, int], Iterator[Row]],
     settings: list[tuple[Kind, str, str, float]],
     seeds: range,
+    n_users: int,
     file: Path | None,
 ) -> list[Row]:
     """Return the rows of all settings, seed by seed; those in the file are not measured again."""
@@ -146,11 +182,11 @@ def measured(
     every: list[Row] = []
     for seed in seeds:
         for kind, attack, plays, alpha in settings:
-            task = (measure.__name__, kind.name, attack, plays, alpha, seed)
+            task = (measure.__name__, kind.name, attack, plays, alpha, seed, n_users)
             if task in found:
                 every += [Row(**row) for row in found[task]]
                 continue
-            rows = list(measure(kind, attack, plays, alpha, seed))
+            rows = list(measure(kind, attack, plays, alpha, seed, n_users))
             every += rows
             if file:
                 with file.open("a", encoding="utf-8") as lines:
@@ -192,6 +228,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", choices=list(PARTS), default="development")
     parser.add_argument("--logs", type=int, default=10)
+    parser.add_argument("--users", type=int, default=N_USERS)
     parser.add_argument("--alpha", type=float, nargs="+", default=[0.1, 0.2])
     parser.add_argument("--kinds", nargs="+", default=[kind.name for kind in KINDS[:6]])
     parser.add_argument("--attacks", nargs="+", default=sorted({name for name, _ in ATTACKS}))
@@ -206,12 +243,14 @@ def main() -> None:
         (kind, *pair, alpha)
         for kind in KINDS
         if kind.name in arguments.kinds
-        for pair in pairs
         for alpha in arguments.alpha
+        for pair in pairs
     ]
+    for search in (find_coalitions, estimate_fraction):
+        setattr(evaluating, search.__name__, shared_by_policies(search))
     measure, each = (curse_rows, 3) if arguments.curse else (rows_of, 2)
     seeds = range(PARTS[arguments.part], PARTS[arguments.part] + arguments.logs)
-    rows = measured(measure, settings, seeds, arguments.rows)
+    rows = measured(measure, settings, seeds, arguments.users, arguments.rows)
     if arguments.json:
         print(json.dumps([asdict(row) for row in rows], indent=1))
         return

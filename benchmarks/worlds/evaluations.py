@@ -102,7 +102,7 @@ class Log:
         table = np.zeros((N_CONTEXTS, N_ACTIONS))
         table[np.arange(N_CONTEXTS), self.choices] = 1.0
         labels = Labels.of(range(N_CONTEXTS)), Labels.of(range(N_ACTIONS))
-        others = Labels.of([f"other {k}" for k in range(N_USERS)])
+        others = Labels.of([f"other {k}" for k in range(self.events.n_users)])
         origin = Origin.of(*labels, np.ones_like(table, dtype=np.int64), others)
         return Policy(
             context_labels=labels[0],
@@ -118,7 +118,16 @@ class Log:
         )
 
 
-def build_log(kind: Kind, attack: str, plays: str, alpha: float, seed: int, *, day: int = 0) -> Log:
+def build_log(
+    kind: Kind,
+    attack: str,
+    plays: str,
+    alpha: float,
+    seed: int,
+    *,
+    day: int = 0,
+    n_users: int = N_USERS,
+) -> Log:
     """Draw a log; the first ``alpha`` of a random order of the users lie.
 
     Another day has the same users, means and lies, and events of its own.
@@ -128,20 +137,20 @@ def build_log(kind: Kind, attack: str, plays: str, alpha: float, seed: int, *, d
     means = kind.low + (kind.high - kind.low) * rng.random(shape)
     if kind.is_wide:
         means = kind.low * (kind.high / kind.low) ** rng.random(shape)
-    users = np.repeat(np.arange(N_USERS), _activity(kind, rng))
+    users = np.repeat(np.arange(n_users), _activity(kind, rng, n_users))
     n = len(users)
     logging = _logging(kind, rng, means)
     own = (
         kind.tastes
-        * rng.standard_normal((N_USERS, 2))
+        * rng.standard_normal((n_users, 2))
         @ (rng.standard_normal((N_ACTIONS, 2)).T / np.sqrt(2.0))
     )
     # Honest users count as often as they visit.
-    visits = np.bincount(users, minlength=N_USERS)
+    visits = np.bincount(users, minlength=n_users)
     true = np.average(expit(logit(means)[None] + own[:, None, :]), axis=0, weights=visits)
-    is_bad = np.zeros(N_USERS, dtype=np.bool_)
+    is_bad = np.zeros(n_users, dtype=np.bool_)
     if attack != "none":
-        is_bad[rng.permutation(N_USERS)[: round(alpha * N_USERS)]] = True
+        is_bad[rng.permutation(n_users)[: round(alpha * n_users)]] = True
     best, second = np.argsort(-true, axis=1)[:, :2].T
     target = int(rng.integers(N_ACTIONS))
     rng = generator(seed, "evaluate", kind.name, attack, "day", day)
@@ -161,7 +170,7 @@ def build_log(kind: Kind, attack: str, plays: str, alpha: float, seed: int, *, d
         said[lies & (actions == best[contexts])] = bottom
         said[lies & (actions == second[contexts])] = top
     choices = {"target": np.full(N_CONTEXTS, target), "best": best, "second": second}[plays]
-    names = [Labels.of(range(k)) for k in (N_USERS, *shape)]
+    names = [Labels.of(range(k)) for k in (n_users, *shape)]
     events = Events(
         users,
         contexts,
@@ -175,11 +184,11 @@ def build_log(kind: Kind, attack: str, plays: str, alpha: float, seed: int, *, d
     return Log(events, choices, true, logging, is_bad)
 
 
-def _activity(kind: Kind, rng: np.random.Generator) -> IntArray:
+def _activity(kind: Kind, rng: np.random.Generator, n_users: int) -> IntArray:
     if not kind.activity_sd:
-        return np.full(N_USERS, N_PLAYS, dtype=np.int64)
+        return np.full(n_users, N_PLAYS, dtype=np.int64)
     scale = np.log(N_PLAYS) - kind.activity_sd**2 / 2.0
-    draws = np.exp(scale + kind.activity_sd * rng.standard_normal(N_USERS))
+    draws = np.exp(scale + kind.activity_sd * rng.standard_normal(n_users))
     activity: IntArray = np.maximum(np.rint(draws), 1.0).astype(np.int64)
     return activity
 

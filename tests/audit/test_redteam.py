@@ -64,21 +64,21 @@ def test_it_is_said_from_which_share_on_a_push_is_found(
 def test_lies_are_the_best_or_the_worst_reward_and_large_logs_are_sampled(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("unswayed.audit.redteam.MOST_ACCOUNTS", 500)
+    monkeypatch.setattr("unswayed.audit.comparing.MOST_ACCOUNTS", 500)
     log = _log(rng, clicks=0.004)
     rare = unswayed.audit_log(log, inject="quiet:0.4", target=1, regime="server")
     assert rare.red_team is not None
     assert rare.red_team.accounts == 500
     # A third of the plays of two fifths of the accounts.
-    assert rare.red_team.sizes[-1].naive_shift == pytest.approx(0.4 / 3, abs=0.02)
+    assert rare.red_team.sizes[-1]["naive_shift"] == pytest.approx(0.4 / 3, abs=0.02)
     usual = unswayed.audit_log(_log(rng), inject="nuke:0.05", target=1, regime="server")
     assert usual.red_team is not None
-    assert usual.red_team.sizes[-1].naive_shift == pytest.approx(-0.25 * 0.4, abs=0.02)
+    assert usual.red_team.sizes[-1]["naive_shift"] == pytest.approx(-0.25 * 0.4, abs=0.02)
     # Verdicts that do not grow with the share are said as they are.
-    none, *_, last = (replace(row, attacked=False) for row in usual.red_team.sizes)
-    missed = replace(usual.red_team, sizes=(none, last))
+    none, *_, last = ({**row, "attacked": False} for row in usual.red_team.sizes)
+    missed = replace(usual.red_team, sizes=[none, last])
     assert missed.statement == "The audit finds this attack at no share up to 40%."
-    odd = replace(missed, sizes=(none, replace(last, share=0.2, attacked=True), last))
+    odd = replace(missed, sizes=[none, {**last, "share": 0.2, "attacked": True}, last])
     assert odd.found_from is None
     assert odd.statement == "The audit finds this attack at 20%, but not at larger shares."
 

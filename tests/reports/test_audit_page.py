@@ -61,7 +61,7 @@ def test_the_answer_comes_first_and_error_rates_are_said(page: str, audit: Audit
     places = [text.index(word) for word in ("were found", "Plain means decide", "Items: shift")]
     assert places == sorted(places)
     assert "never a verdict on a person" in text
-    assert f"{audit.rates.realised:.2%} measured on" in text
+    assert f"{audit.rates['realised']:.2%} measured on" in text
     assert "What no method could have detected" in text
 
 
@@ -131,7 +131,7 @@ def test_tables_are_sorted_filtered_and_downloaded_without_a_network(
         tab.value(f"{accounts}.tHead.rows[0].cells[2].click()")
         scores = tab.value(column)
         assert scores == sorted(scores)
-        assert len(scores) == len(audit.listed_accounts())
+        assert len(scores) == sum(audit.listed_accounts()["score"].to_numpy() > 0)
         name = "user 1600"
         tab.value(
             f"(f => {{ f.value = '{name}'; f.dispatchEvent(new Event('input')) }})"

@@ -17,11 +17,13 @@ from unswayed.audit.comparing import (
     changes_of,
     difference_of,
     earlier_rows,
+    parsed_injection,
     parsed_moment,
     part_of,
+    run_red_team,
+    target_code,
 )
 from unswayed.audit.log import AuditedLog
-from unswayed.audit.redteam import parsed_injection, run_red_team, target_code
 from unswayed.audit.regimes import RegimeName, check_regime, regime_of_log
 from unswayed.audit.results import Audit
 from unswayed.errors import InputError, option

@@ -26,7 +26,6 @@ from unswayed.audit.results import (
     FLAGGED_WHERE_SERVERS_CHOSE,
     Accounts,
     Audit,
-    ErrorRates,
     GroupCard,
     Interval,
     named_briefly,
@@ -172,12 +171,12 @@ def audit_server(
         statement=_statement(learned, lies, share, weights, moved_items(shifts), changed),
         share=share,
         groups=tuple(_cards(log, lies, accounts)),
-        rates=ErrorRates(
-            threshold="a weight below one half",
-            realised=FLAGGED_WHERE_SERVERS_CHOSE,
-            measured_on="attacked logs with known colluders (python benchmarks/audit.py --part "
+        rates={
+            "threshold": "a weight below one half",
+            "realised": FLAGGED_WHERE_SERVERS_CHOSE,
+            "measured_on": "attacked logs with known colluders (python benchmarks/audit.py --part "
             "validation --every 1 --kinds production)",
-        ),
+        },
         limits=(
             "Lies in few contexts, or that change only close decisions, may be missed.",
             *filter(None, [_hidden(learned)]),

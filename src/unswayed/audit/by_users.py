@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -54,7 +53,6 @@ from unswayed.audit.results import (
     FLAGGED_WHERE_USERS_CHOSE,
     Accounts,
     Audit,
-    ErrorRates,
     GroupCard,
     Interval,
 )
@@ -166,34 +164,24 @@ class Profiles:
         return np.asarray(self.values[:, self.names.index(name)], np.float64)
 
 
-class _Habit(NamedTuple):
-    """A statistic of each account, of each account without an entry, and its variance at n = 1."""
-
-    name: str
-    values: FloatArray
-    without: FloatArray
-    noise: float
-
-
 def _profiles_of(ratings: Ratings) -> Profiles:
     """Return the habits of all accounts."""
     activity = ratings.activity.astype(np.float64)
     is_active, others = activity > 0, activity[ratings.users] - 1.0
     log_activity = np.log(np.maximum(activity, 1.0))
     names, values, without = [], [], []
-    for habit in _habits(ratings, activity, others):
-        if np.ptp(habit.values[is_active]) <= 1e-12:
+    for name, own, left, unit_noise in _habits(ratings, activity, others):
+        if np.ptp(own[is_active]) <= 1e-12:
             continue
-        middle, slope = _line(habit.values[is_active], log_activity[is_active])
-        deviations = habit.values - middle - slope * log_activity
-        noise = habit.noise / np.maximum(activity, 1.0)
+        middle, slope = _line(own[is_active], log_activity[is_active])
+        deviations = own - middle - slope * log_activity
+        noise = unit_noise / np.maximum(activity, 1.0)
         between = _between(deviations[is_active], noise[is_active])
         rest = np.maximum(others, 1.0)
-        left = habit.without - middle - slope * np.log(rest)
-        left /= np.sqrt(between + habit.noise / rest)
+        left = (left - middle - slope * np.log(rest)) / np.sqrt(between + unit_noise / rest)
         left[others < 1.0] = 0.0
-        low, high = SHARED_TRAITS.get(habit.name, (-1.0, 1.0))
-        names.append(habit.name)
+        low, high = SHARED_TRAITS.get(name, (-1.0, 1.0))
+        names.append(name)
         values.append(np.clip(deviations / np.sqrt(between + noise), -MOST, MOST))
         without.append(np.clip(left, low * MOST, high * MOST).astype(np.float32))
     shape = (ratings.n_users, len(ratings.items))
@@ -204,7 +192,11 @@ def _profiles_of(ratings: Ratings) -> Profiles:
     )
 
 
-def _habits(ratings: Ratings, activity: FloatArray, others: FloatArray) -> Iterator[_Habit]:
+Habit = tuple[str, FloatArray, FloatArray, float]
+
+
+def _habits(ratings: Ratings, activity: FloatArray, others: FloatArray) -> Iterator[Habit]:
+    """Yield names, statistics of accounts, of accounts without an entry, and variances at n = 1."""
     users, stars = ratings.users, ratings.classes.astype(np.float64)
     popularity = np.bincount(ratings.items, minlength=ratings.n_items)[ratings.items].astype(float)
 
@@ -214,16 +206,16 @@ def _habits(ratings: Ratings, activity: FloatArray, others: FloatArray) -> Itera
         prior = ITEM_PRIOR * float(x.mean())
         return np.asarray(x - (total + prior) / (popularity - 1.0 + ITEM_PRIOR))
 
-    def mean(name: str, x: FloatArray) -> _Habit:
+    def mean(name: str, x: FloatArray) -> Habit:
         sums = np.bincount(users, x, ratings.n_users)
         means = sums / np.maximum(activity, 1.0)
         within = np.bincount(users, (x - means[users]) ** 2, ratings.n_users)
         is_many = activity > 2
         usual = within[is_many] / (activity[is_many] - 1.0)
         noise = max(float(np.median(usual)) if is_many.any() else 0.0, float(x.var()) / 4.0)
-        return _Habit(name, means, (sums[users] - x) / np.maximum(others, 1.0), noise)
+        return name, means, (sums[users] - x) / np.maximum(others, 1.0), noise
 
-    def spread(name: str, x: FloatArray) -> _Habit:
+    def spread(name: str, x: FloatArray) -> Habit:
         sums = np.bincount(users, x, ratings.n_users).astype(np.float64)
         squares = np.bincount(users, x * x, ratings.n_users).astype(np.float64)
         prior = float(x.var())
@@ -235,7 +227,7 @@ def _habits(ratings: Ratings, activity: FloatArray, others: FloatArray) -> Itera
         values = log_deviation(sums, squares, activity)
         without = log_deviation(sums[users] - x, squares[users] - x * x, others)
         # The variance of the logarithm of a standard deviation of n normal values is 1/(2n).
-        return _Habit(name, values, without, 0.5)
+        return name, values, without, 0.5
 
     is_top, is_bottom = stars == ratings.n_classes - 1, stars == 0
     residuals = beyond_item(stars)
@@ -253,7 +245,7 @@ def _habits(ratings: Ratings, activity: FloatArray, others: FloatArray) -> Itera
         np.minimum.at(first, users, times)
         np.maximum.at(last, users, times)
         life = np.log(np.where(activity > 0, last - first, 0.0) + span / 1_000.0)
-        yield _Habit("lifetime", life, life[users], 0.0)
+        yield "lifetime", life, life[users], 0.0
 
 
 def _robust_scale(values: FloatArray) -> float:
@@ -455,12 +447,12 @@ def audit_users(log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray) -> A
             _card(log, found, number, accounts)
             for number in range(min(len(found.groups), MOST_GROUPS))
         ),
-        rates=ErrorRates(
-            threshold=f"lockstep of {FLAGGED:g} deviations or more, or a clear common target",
-            realised=FLAGGED_WHERE_USERS_CHOSE,
-            measured_on="real ratings with injected profiles (python benchmarks/audit.py --kinds "
-            "textbook --seeds 4 5)",
-        ),
+        rates={
+            "threshold": f"lockstep of {FLAGGED:g} deviations or more, or a clear common target",
+            "realised": FLAGGED_WHERE_USERS_CHOSE,
+            "measured_on": "real ratings with injected profiles (python benchmarks/audit.py "
+            "--kinds textbook --seeds 4 5)",
+        },
         limits=(
             "Accounts that share one item each with different accounts, or that rate only what "
             "everybody rates, and as others do, leave no trace.",

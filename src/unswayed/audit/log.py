@@ -99,16 +99,12 @@ class AuditedLog:
 
         The id of a group is that of its first member, so that it outlives new ones.
         """
-        events, times = self.events, self.events.times
-        first = last = None
-        if times is not None:
-            known = np.isfinite(times)
-            first = np.full(events.n_users, np.inf)
-            last = -first
-            np.minimum.at(first, events.users[known], times[known])
-            np.maximum.at(last, events.users[known], times[known])
-            first[np.isinf(first)] = last[np.isinf(last)] = np.nan
-        begins = np.zeros(events.n_users) if first is None else np.nan_to_num(first, nan=np.inf)
+        events, n_users = self.events, self.events.n_users
+        times = np.full(len(events), np.nan) if events.times is None else events.times
+        first, last = np.full(n_users, np.nan), np.full(n_users, np.nan)
+        np.fmin.at(first, events.users, times)
+        np.fmax.at(last, events.users, times)
+        begins = np.nan_to_num(first, nan=np.inf)
         members = [code for code, name in enumerate(groups) if name]
         ids: dict[str, str] = {}
         for code in sorted(members, key=lambda code: (begins[code], str(events.user_labels[code]))):
@@ -117,7 +113,7 @@ class AuditedLog:
             labels=events.user_labels,
             weights=weights,
             scores=scores,
-            interactions=np.bincount(events.users, minlength=events.n_users).astype(np.int64),
+            interactions=np.bincount(events.users, minlength=n_users).astype(np.int64),
             p_values=p_values,
             groups=groups,
             reasons=reasons,

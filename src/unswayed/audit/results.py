@@ -10,6 +10,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -80,8 +81,8 @@ class Accounts:
     groups: list[str]  # empty for those in no group, as reasons are
     reasons: list[str]
     group_ids: Mapping[str, str]  # by name, ids that stay the same while a group grows
-    first_seen: FloatArray | None  # seconds since 1970
-    last_seen: FloatArray | None
+    first_seen: FloatArray  # seconds since 1970, NaN where unknown
+    last_seen: FloatArray
 
     def table(self, codes: IntArray) -> pa.Table:
         """Return one row for each of some accounts."""
@@ -106,7 +107,7 @@ class Accounts:
         table = table.add_column(0, "group_id", pa.array(ids, pa.string()))
         table = table.add_column(0, "case", pa.array(names, pa.string()))
         for name, times in (("first_seen", self.first_seen), ("last_seen", self.last_seen)):
-            if times is not None:
+            if not np.isnan(times).all():
                 moments = pa.array((times[order] * 1e3).astype("datetime64[ms]"))
                 table = table.append_column(name, moments)
         return table
@@ -195,66 +196,45 @@ class Difference:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InjectedShare:
-    """Audit of a log with an injected coalition of one share."""
-
-    share: float
-    accounts: int
-    attacked: bool
-    verdict: str
-    naive_shift: float  # of the target's mean, against the log as it is
-    robust_shift: float
-    detected: float  # share of members that are flagged
-    false_positives: float  # share of other accounts that are flagged
-
-
 @dataclass(frozen=True, slots=True)
 class RedTeam:
-    """Audits of a log with injected coalitions of one kind, by share; the first has none."""
+    """Audits of a log with injected coalitions of one kind.
+
+    ``sizes`` are rows by ``share``, the first without a coalition: ``accounts`` that were injected,
+    ``attacked``, ``verdict``, ``naive_shift`` and ``robust_shift`` of the target's mean against the
+    log as it is, shares of members that are ``detected`` and of others, ``false_positives``.
+    """
 
     kind: str
     target: str
     accounts: int
-    sizes: tuple[InjectedShare, ...]
+    sizes: list[dict[str, Any]]
 
     @property
     def found_from(self) -> float | None:
         """Share from which every coalition is found; None if the log itself is attacked."""
-        found = None
-        for row in reversed(self.sizes):
-            if not row.attacked:
-                return found
-            found = row.share
-        return None
+        n_last = len(list(takewhile(lambda row: row["attacked"], reversed(self.sizes))))
+        is_some = 0 < n_last < len(self.sizes)
+        return self.sizes[-n_last]["share"] if is_some else None
 
     @property
     def statement(self) -> str:
         """Return in a sentence from which share on the audit finds the attack."""
         first, *others = self.sizes
-        flagged = [row.detected for row in others if row.accounts]
-        found = [f"{100.0 * row.share:g}%" for row in others if row.attacked]
-        if first.attacked:
+        found = [f"{100.0 * row['share']:g}%" for row in others if row["attacked"]]
+        if first["attacked"]:
+            flagged = [row["detected"] for row in others if row["accounts"]]
             return (
                 "The audit calls this log attacked even without injected accounts. It flags "
                 f"{min(flagged):.0%} to {max(flagged):.0%} of the injected accounts and "
-                f"{first.false_positives:.0%} of the others."
+                f"{first['false_positives']:.0%} of the others."
             )
         if self.found_from is not None:
             start = f"{100.0 * self.found_from:g}%"
             return f"The audit finds this attack from {start} of the accounts on."
         if found:
             return f"The audit finds this attack at {', '.join(found)}, but not at larger shares."
-        return f"The audit finds this attack at no share up to {100.0 * others[-1].share:g}%."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorRates:
-    """False positive rate, measured on logs with known colluders."""
-
-    threshold: str
-    realised: float
-    measured_on: str
+        return f"The audit finds this attack at no share up to {100.0 * others[-1]['share']:g}%."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -271,6 +251,9 @@ class Audit:
         ``cost`` of a visit, the ``share`` of visits.
     cases
         The most suspicious accounts and what they did beside others who are not flagged.
+    rates
+        False positives: the ``threshold``, the ``realised`` share of honest accounts that are
+        flagged, and what it was ``measured_on``.
     changes, difference, red_team
         What is new since a moment, what differs from a reference, and what is found of injected
         coalitions; None unless asked for.
@@ -292,7 +275,7 @@ class Audit:
     accounts: Accounts
     groups: tuple[GroupCard, ...]
     cases: list[dict[str, Any]]
-    rates: ErrorRates
+    rates: dict[str, Any]
     limits: tuple[str, ...]
     notes: tuple[str, ...] = ()
     changes: Changes | None = None
@@ -323,7 +306,7 @@ class Audit:
             "log": {"source": self.source, **sizes},
             "accounts": plain(self.listed_accounts()),
             "flagged": int(self.accounts.is_flagged.sum()),
-            "error_rates": plain(self.rates),
+            "error_rates": self.rates,
             "changes": self.changes and self.changes.to_json(),
             "reference": plain(self.difference),
             "red_team": plain(self.red_team),

@@ -24,8 +24,15 @@ import numpy as np
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.defaults import ASSUMED_SHARE
 from unswayed.errors import InputError, option
-from unswayed.evaluation.estimators import Estimate, Terms, cell_means, mean_of
-from unswayed.evaluation.hidden import FEW_DRAWS, Honest, Z
+from unswayed.evaluation.estimators import (
+    FEW_DRAWS,
+    Estimate,
+    Honest,
+    Terms,
+    Z,
+    cell_means,
+    mean_of,
+)
 from unswayed.evaluation.results import LOGGING, ContextValue, EvaluatedBy, Evaluation, Fitting
 from unswayed.events import UNKNOWN, Columns, Events, Label, read_events
 from unswayed.events.known import read_known
@@ -135,7 +142,7 @@ def evaluate_policy(
 
     Guarantee: asymptotically, intervals of honest users hold with 95 % if at most ``share`` of the
     accounts collude and the coalitions that were found are none but colluders, up to a factor of
-    the odds; see ``hidden``.
+    the odds; see ``estimators``.
     """
     stated = check_fraction_or_auto(alpha)
     if names:

@@ -117,8 +117,8 @@ def _error_rates(audit: Audit) -> str:
     """Return what the threshold means for honest accounts, in words."""
     rates = audit.rates
     return (
-        f"Flagged: {rates.threshold}. Share of honest accounts flagged by mistake: "
-        f"{rates.realised:.2%} measured on {rates.measured_on}. This is evidence, never a "
+        f"Flagged: {rates['threshold']}. Share of honest accounts flagged by mistake: "
+        f"{rates['realised']:.2%} measured on {rates['measured_on']}. This is evidence, never a "
         "verdict on a person."
     )
 
