@@ -415,11 +415,6 @@ class RobustMCB:
             raise InputError("a loaded learner has its policy only; call policy() to learn again.")
         return self.estimates_
 
-    def _forget(self) -> None:
-        """Discard what was learned."""
-        for name in ("policy_", "estimates_", "flip_bounds_", "unknown_fraction_"):
-            self.__dict__.pop(name, None)
-
     # The habits of scikit-learn
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002  # as scikit-learn
@@ -536,7 +531,8 @@ class RobustMCB:
             check_actions(len(others))
             self._use_actions(others)
             self._phases = without_action(self._phases, action)
-            self._forget()
+            for name in ("policy_", "estimates_", "flip_bounds_", "unknown_fraction_"):
+                self.__dict__.pop(name, None)
 
     def _use_actions(self, actions: Labels) -> None:
         """Continue with other actions, new draws and uniform play.

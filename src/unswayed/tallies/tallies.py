@@ -541,8 +541,8 @@ class Accumulator:
         users, contexts, actions, rewards = (
             np.concatenate([piece[column] for piece in pieces]) for column in range(4)
         )
-        n_users = max(n_users, _beyond(users))
-        n_contexts = max(n_contexts, _beyond(contexts))
+        n_users = max(n_users, int(users.max(initial=-1)) + 1)
+        n_contexts = max(n_contexts, int(contexts.max(initial=-1)) + 1)
         if self._summed is not None:
             n_users = max(n_users, self._summed.n_users)
             n_contexts = max(n_contexts, self._summed.n_contexts)
@@ -559,10 +559,6 @@ class Accumulator:
             fresh = merged(_grown(self._summed, n_users, n_contexts), fresh)
         self._summed, self._buffer, self._n_buffered = fresh, [], 0
         return fresh
-
-
-def _beyond(codes: IntArray) -> int:
-    return int(codes.max()) + 1 if len(codes) else 0
 
 
 def _grown(tallies: Tallies, n_users: int, n_contexts: int) -> Tallies:
