@@ -144,15 +144,14 @@ def read_events(
 
     Notes
     -----
-    Contexts and actions are coded in the order of their labels, users in the order of a hash of
-    theirs. So codes depend on the set of labels alone, and not on the order of the rows, the number
-    of threads or the way a log is cut into files. A log that needs more than three quarters of the
-    free memory is refused before its arrays are made.
+    Contexts and actions are coded in the order of their labels, users in that of a hash of theirs.
+    So codes depend on the set of labels alone, and not on the order of the rows or the way a log is
+    cut into files. A log that needs more than three quarters of the free memory is refused before
+    its arrays are made.
 
     Examples
     --------
-    >>> import pyarrow
-    >>> log = pyarrow.table(
+    >>> log = pa.table(
     ...     {"user": ["u", "v"], "context": [7, 7], "action": [True, False], "reward": [1, 0]}
     ... )
     >>> events = read_events(log).events

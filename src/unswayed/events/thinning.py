@@ -21,11 +21,10 @@ def capped(events: Events, *, max_interactions: int) -> Events:
 
     Notes
     -----
-    The model bounds the ratio of interactions between users, c_L; this enforces it. Which events
-    of a user stay depends on their contents alone: events are ranked by a hash of the labels of
-    user, context and action, of reward and propensity, and of a running number among events that
-    are equal in all of these. The kept events are a pseudo-random sample. Neither the order of the
-    log nor the other users change it, so a block of users can be capped by itself.
+    The model bounds the ratio of interactions between users, c_L; this enforces it. Events of a
+    user are ranked by a hash of their labels, reward and propensity, and of a running number among
+    equal ones, so the kept events are a pseudo-random sample. Neither the order of the log nor the
+    other users change it: a block of users can be capped by itself.
     """
     check_cap(max_interactions)
     interactions = np.bincount(events.users, minlength=events.n_users)
@@ -90,16 +89,15 @@ START = 7  # Salt of the hash that gives each user a random offset
 def forgotten(events: Events, *, half_life: float) -> Events:
     """Keep an event of age t with probability 2^(−t/half_life); the age is that at the last event.
 
+    Users, contexts and actions without a kept event are left out.
+
     Notes
     -----
-    What is kept are whole plays, so every method works as on a log, and intervals are as wide as
-    the number of kept plays makes them. Each user's plays are gone through from the newest to the
-    oldest and kept whenever the sum of their probabilities passes a whole number, from a start that
-    a hash of the user's label gives (systematic sampling). So a user keeps as many plays as the
-    probabilities sum up to, give or take one, whatever they do; a play stays or goes whatever its
-    reward; and neither the order of the log nor other users' plays matter.
-
-    Users, contexts and actions without a kept event are left out.
+    What is kept are whole plays, so every method works as on a log. Each user's plays are gone
+    through from the newest to the oldest and kept whenever the sum of their probabilities passes a
+    whole number, from a start that a hash of the user's label gives (systematic sampling). So a
+    user keeps as many plays as the probabilities sum up to, give or take one; a play stays or goes
+    whatever its reward; and neither the order of the log nor other users' plays matter.
 
     Examples
     --------

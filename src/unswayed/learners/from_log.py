@@ -212,10 +212,8 @@ def learn_on_cluster(
         A path, folder, pattern or address that every worker can open.
     options, changes, on_step
         As ``learn_log`` takes them.
-    scheduler
-        Address of a Dask scheduler, or None to start workers on this machine.
-    client
-        A Dask client to use instead.
+    scheduler, client
+        Address of a Dask scheduler, or a Dask client; without either, workers start here.
     with_users
         Whether to return the users' labels; otherwise ``user_labels`` is empty.
 

@@ -117,9 +117,18 @@ class LearnOptions:
     partition: Partition | None = None
 
     def __post_init__(self) -> None:
-        fraction = check_fraction_or_auto(self.alpha)
-        object.__setattr__(self, "alpha", fraction)
-        object.__setattr__(self, "method", known_method(self.method))
+        checked: dict[str, Any] = {
+            "alpha": check_fraction_or_auto(self.alpha),
+            "method": known_method(self.method),
+            "features": listed_names(self.features),
+            "trusted": listed_names(self.trusted),
+        }
+        if self.reward_range is not None:
+            checked["reward_range"] = parsed_reward_range(self.reward_range)
+        if self.half_life is not None:
+            checked["half_life"] = parsed_half_life(self.half_life)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
         designs = get_args(DesignName)
         if self.design not in designs:
             raise InputError(
@@ -129,8 +138,6 @@ class LearnOptions:
         check_min_propensity(self.min_propensity)
         if self.max_interactions_per_user is not None:
             check_cap(self.max_interactions_per_user)
-        if self.reward_range is not None:
-            object.__setattr__(self, "reward_range", parsed_reward_range(self.reward_range))
         _ = self.rewards  # refuses a deviation that is none
         if self.known is not None:
             if self.method != DEFAULT_METHOD:
@@ -138,16 +145,13 @@ class LearnOptions:
                 raise InputError(f"{option('--known')} works with {default} only.")
             if not isinstance(self.known, KnownAccounts):
                 object.__setattr__(self, "known", read_known(self.known))
-        if self.half_life is not None:
-            object.__setattr__(self, "half_life", parsed_half_life(self.half_life))
-        if self.tallies is not None:
-            for name in ("half_life", "max_interactions_per_user"):
-                if getattr(self, name) is not None:
-                    raise InputError(
-                        f"{option('--' + name.replace('_', '-'))} cannot be used with "
-                        f"{option('--tallies')}: it needs the events of all days. Give these at "
-                        "once, as a folder or pattern."
-                    )
+        for name in ("half_life", "max_interactions_per_user"):
+            if self.tallies is not None and getattr(self, name) is not None:
+                raise InputError(
+                    f"{option('--' + name.replace('_', '-'))} cannot be used with "
+                    f"{option('--tallies')}: it needs the events of all days. Give these at "
+                    "once, as a folder or pattern."
+                )
         self._check_features()
 
     @property
@@ -157,8 +161,6 @@ class LearnOptions:
 
     def _check_features(self) -> None:
         """Add the features to the columns; refuse options that need them, or that they exclude."""
-        for name in ("features", "trusted"):
-            object.__setattr__(self, name, listed_names(getattr(self, name)))
         if self.partition is not None:
             if self.features not in ((), self.partition.names) or self.honest:
                 raise InputError("a partition has its features, and no half that shaped it.")

@@ -464,16 +464,14 @@ def split_contexts(
     K_m = Σ_{j≤m} sqrt(ν_[j]) + sqrt(A · Σ_{j>m} ν_[j] · (1 + n·ν_[m+1])).
 
     The last factor is one for uniform plays. Where users kept one action, a user's mean varies with
-    that action, too: by A·ν beside the A/n of chance. The paper has m = min(S, A) and K_m = K(B).
-    For S ≤ A that is kept. Beyond, K(B) has a bump: sqrt(2A) at S = 2A for uniform contexts, where
-    the filter alone, m = 0, has sqrt(A).
+    that action, too: by A·ν beside the A/n of chance. The paper has m = min(S, A), which is kept
+    for S ≤ A. Beyond, K(B) has a bump: sqrt(2A) at S = 2A for uniform contexts, where m = 0 has
+    sqrt(A).
 
-    >>> split_contexts(np.full(4, 0.25), n_actions=4).sum()
-    np.int64(4)
-    >>> split_contexts(np.full(8, 0.125), n_actions=4).sum()
-    np.int64(0)
-    >>> split_contexts(np.array([0.9] + [0.01] * 10), n_actions=4).sum()
-    np.int64(1)
+    >>> [split_contexts(np.full(n, 1 / n), n_actions=4).sum().tolist() for n in (4, 8)]
+    [4, 0]
+    >>> split_contexts(np.array([0.9] + [0.01] * 10), n_actions=4).sum().tolist()
+    1
     """
     literal = frequent_contexts(context_probabilities, n_actions=n_actions)
     if literal.all():
@@ -735,20 +733,16 @@ def _moments(tallies: Tallies, origin: float) -> FloatArray:
 def allowed_actions(guard: CellIntervals) -> BoolArray:
     """Return the actions that intervals do not rule out; shape (n_contexts, n_actions).
 
-    An action is ruled out if the interval of another one lies above its own. Where nothing is known
-    nothing is ruled out: neither an action without an interval, nor any action by one without a
-    bound. Nor is anything ruled out on an assumption (``CellIntervals.is_assumed``).
+    An action is ruled out if the interval of another one lies above its own: neither one without an
+    interval, nor any action by one without a bound, nor anything on an assumption
+    (``CellIntervals.is_assumed``).
 
     Notes
     -----
     Guarantee, for a context whose intervals hold, whoever chooses and however (proofs in
-    docs/guarantee.md):
-
-    - the best action is allowed, so ruling out others costs nothing;
-    - an allowed action loses at most R(s, a) = max(0, max_{b ≠ a} high(s, b) − low(s, a)) ≤ 2·W(s),
-      where W(s) is the widest interval of the context.
-
-    Deviation from the paper: it has no such rule.
+    docs/guarantee.md): the best action is allowed, so ruling out others costs nothing; an allowed
+    action loses at most R(s, a) = max(0, max_{b ≠ a} high(s, b) − low(s, a)) ≤ 2·W(s), where W(s)
+    is the widest interval of the context. Deviation from the paper: it has no such rule.
 
     Examples
     --------

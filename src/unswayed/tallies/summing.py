@@ -50,15 +50,9 @@ def grouped_sums(
 ) -> Sums:
     """Sum columns over the entries of each user and cell, and return the rounding errors too.
 
-    Parameters
-    ----------
-    users, cells
-        Shape (n,); of each entry.
-    values
-        Shape (n, n_columns); what is summed. With twice as many columns the second half holds
-        remainders: a summand is then a float and a smaller one.
-    n_users
-        How many users there are.
+    ``users`` and ``cells``, shape (n,), are those of each entry; ``values``, shape (n, n_columns),
+    is what is summed. With twice as many columns the second half holds remainders: a summand is
+    then a float and a smaller one.
 
     Notes
     -----

@@ -404,15 +404,9 @@ def tally(
 
     Examples
     --------
-    >>> t = tally(
-    ...     users=np.array([1, 0, 1]),
-    ...     contexts=np.array([0, 1, 0]),
-    ...     actions=np.array([1, 0, 1]),
-    ...     rewards=np.array([1.0, 0.5, 0.0]),
-    ...     n_users=2,
-    ...     n_contexts=2,
-    ...     n_actions=2,
-    ... )
+    >>> users, contexts, actions = np.array([[1, 0, 1], [0, 1, 0], [1, 0, 1]])
+    >>> rewards = np.array([1.0, 0.5, 0.0])
+    >>> t = tally(users, contexts, actions, rewards, n_users=2, n_contexts=2, n_actions=2)
     >>> t.cells.tolist(), t.counts.tolist(), t.sums.tolist()
     ([2, 1], [1.0, 2.0], [0.5, 1.0])
     """
