@@ -117,6 +117,7 @@ def test_worlds_with_attributes_show_what_a_robust_partition_is_worth() -> None:
         (("--attack", "forge"), "did you mean forged?"),
         (("--algorithm", "tree"), "learner from attributes 'tree'"),
         (("--attributes", "1"), "--attributes is 1"),
+        (("--goal", "regret"), "leave them out"),
         (("--users", "5"), "--users is 5"),
         (("--base", "2"), "--base is 2"),
     ],

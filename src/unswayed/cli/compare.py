@@ -12,7 +12,7 @@ from unswayed.cli.options import Json
 from unswayed.errors import InputError
 from unswayed.events import Label
 from unswayed.policy import Policy
-from unswayed.reports.policies import Comparison, compare_policies
+from unswayed.reports.policies import compare_policies
 from unswayed.reports.tables import print_json, print_line, print_table, rate
 
 
@@ -30,7 +30,18 @@ def compare(
         raise InputError(f"--limit is {limit}: it must be 0 or larger.")
     result = compare_policies(Policy.load(first), Policy.load(second))
     if json:
-        print_json(_to_json(result))
+        shown = ("context", "before", "after", "probability")
+        print_json(
+            {
+                "common_contexts": result.n_common,
+                "agreement": result.agreement if result.n_common else None,
+                "changes": [
+                    {name: getattr(change, name) for name in shown} for change in result.changes
+                ],
+                "only_in_first": list(result.only_in_first),
+                "only_in_second": list(result.only_in_second),
+            }
+        )
         return
     if not result.n_common:
         print_line(
@@ -72,21 +83,3 @@ def _some(contexts: Sequence[Label]) -> str:
     if not contexts:
         return "none"
     return f"{len(contexts):,}, such as {', '.join(map(repr, contexts[:3]))}"
-
-
-def _to_json(result: Comparison) -> dict[str, object]:
-    return {
-        "common_contexts": result.n_common,
-        "agreement": result.agreement if result.n_common else None,
-        "changes": [
-            {
-                "context": change.context,
-                "before": change.before,
-                "after": change.after,
-                "probability": change.probability,
-            }
-            for change in result.changes
-        ],
-        "only_in_first": list(result.only_in_first),
-        "only_in_second": list(result.only_in_second),
-    }

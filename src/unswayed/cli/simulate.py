@@ -62,12 +62,16 @@ def simulate(
     knob (NAME=VALUE): A parameter of the attack, listed by `unswayed attacks --long`; repeatable.
     goal: What to measure: suboptimality (of the final policy) or regret (of good users while
         learning).
-    attributes: Logs of clicks with so many attributes instead of contexts, and learners from them.
-        Attacks are push, segment (push where an attribute is high), forged (push with attributes
-        of others), quiet, sink and peace; algorithms are features, without-bots, constant,
-        naive-tree, growthbook-tree and linear.
+    attributes: Logs of clicks with so many attributes instead of contexts, and learners from them,
+        without --strength, --knob and --goal. Attacks are push, segment (push where an attribute is
+        high), forged (push with attributes of others), quiet, sink and peace; algorithms are
+        features, without-bots, constant, naive-tree, growthbook-tree and linear.
     """
     if attributes:
+        if strength is not None or knob or goal != "suboptimality":
+            raise InputError(
+                "--strength, --knob and --goal are for worlds without attributes: leave them out."
+            )
         _with_attributes(world, attributes, attack, algorithm, repetitions, processes, json)
         return
     given = asdict(world)

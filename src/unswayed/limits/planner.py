@@ -330,7 +330,7 @@ def plan_traffic(
             f"the target suboptimality (epsilon) {target:g} would take about {plays:.1e} plays per "
             "user: that is out of reach. Ask for a larger epsilon, join contexts, or drop actions."
         )
-    total, lead = interactions * users, check_positive(lead, "lead")
+    total, lead = interactions * users, check_positive(lead, option("--lead"))
     return Plan(
         n_contexts=n_contexts,
         n_actions=n_actions,
