@@ -79,7 +79,8 @@ def all_positive(
     level = 1 - (1 - LEVEL) / n
     intervals = {label: mean_interval(diff, level=level) for label, diff in comparisons.items()}
     failed = [label for label, (_, high) in intervals.items() if high < -margin]
-    decided = min(failed or intervals, key=lambda label: intervals[label][bool(failed)])
+    end = 1 if failed else 0
+    decided = min(failed or intervals, key=lambda label: intervals[label][end])
     low, high = intervals[decided]
     verdict = Verdict.FAILS if failed else Verdict.HOLDS if low > -margin else Verdict.OPEN
     failures = f"; {len(failed)} fail" if len(failed) > 1 else ""

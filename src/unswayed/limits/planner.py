@@ -116,7 +116,7 @@ def shape_of(n_contexts: int, n_actions: int) -> str:
     >>> shape_of(5, 5), shape_of(6, 5)
     ('frequent', 'mixed')
     """
-    return SHAPES[n_contexts > n_actions]
+    return "frequent" if n_contexts <= n_actions else "mixed"
 
 
 def crowding(n_contexts: int, n_actions: int, n_users: int) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import repeat
 
 import numpy as np
 
@@ -86,43 +87,33 @@ class Arrivals:
         is_eager
             Shape (n_users,); these users come before all others whenever c_L allows it.
         """
-        if is_eager is None and self.order is Order.ROUND_ROBIN:
-            everyone = np.arange(n_users)
-            for _ in range(n_rounds):
-                yield everyone
-            return
-        eager = np.zeros(0, np.int64) if is_eager is None else np.flatnonzero(is_eager)
-        if self.order is Order.HEAVY_TAILED:
+        in_turn = self.order is Order.ROUND_ROBIN
+        if is_eager is None and in_turn:
+            yield from repeat(np.arange(n_users), n_rounds)
+        elif self.order is Order.HEAVY_TAILED:
             yield from _by_activity(n_users, n_rounds, rng)
-            return
-        counts = np.zeros(n_users, np.int64)
-        # The cursor outlives rounds: the next user in turn, or the user of the running burst.
-        cursor = 0
-        for index in range(n_rounds):
-            if index == 0:
-                users = np.arange(n_users)
-                if self.order is not Order.ROUND_ROBIN:
-                    users = rng.permutation(n_users)
-                counts += 1
-            else:
-                users, cursor = _one_round(
-                    counts, eager, self.limit, _ORDER_CODES[self.order], cursor, rng
-                )
-            yield users
+        else:
+            yield np.arange(n_users) if in_turn else rng.permutation(n_users)
+            counts = np.ones(n_users, np.int64)
+            eager = np.flatnonzero(np.zeros(0) if is_eager is None else is_eager)
+            code = list(Order).index(self.order)
+            # The cursor outlives rounds: the next user in turn, or the user of the running burst.
+            cursor = 0
+            for _ in range(n_rounds - 1):
+                users, cursor = _one_round(counts, eager, self.limit, code, cursor, rng)
+                yield users
 
 
 def _by_activity(n_users: int, n_rounds: int, rng: np.random.Generator) -> Iterator[IntArray]:
     activities = np.cumsum(rng.lognormal(0.0, ACTIVITY_SPREAD, n_users))
-    for index in range(n_rounds):
-        if index == 0:
-            yield rng.permutation(n_users)
-        else:
-            places = rng.random(n_users) * activities[-1]
-            yield np.minimum(np.searchsorted(activities, places), n_users - 1)
+    yield rng.permutation(n_users)
+    for _ in range(n_rounds - 1):
+        places = rng.random(n_users) * activities[-1]
+        yield np.minimum(np.searchsorted(activities, places), n_users - 1)
 
 
-_IN_TURN, _AT_RANDOM, _IN_BURSTS = 0, 1, 2
-_ORDER_CODES = {Order.ROUND_ROBIN: _IN_TURN, Order.RANDOM: _AT_RANDOM, Order.BURSTY: _IN_BURSTS}
+_IN_TURN, _AT_RANDOM = 0, 1
+"""Places of orders in ``Order``."""
 
 
 @compiled

@@ -112,8 +112,9 @@ def named_probabilities(given: str | Sequence[float], n_contexts: int) -> FloatA
         return np.array(given, dtype=np.float64)
     name, _, text = given.partition(":")
     exponent = 0.0 if given == "uniform" else math.nan
-    with suppress(ValueError):
-        exponent = float(text or 1.0) if name == "zipf" else exponent
+    if name == "zipf":
+        with suppress(ValueError):
+            exponent = float(text or 1.0)
     if not 0.0 <= exponent < math.inf:
         raise InputError(
             f"{option('--context-probabilities')} is '{given}': it must be uniform, zipf:EXPONENT "
