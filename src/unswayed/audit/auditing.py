@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from unswayed.audit.comparing import (
     target_code,
 )
 from unswayed.audit.log import AuditedLog
-from unswayed.audit.regimes import RegimeName, check_regime, regime_of_log
+from unswayed.audit.regimes import RegimeName, regime_of_log
 from unswayed.audit.results import Audit
 from unswayed.errors import InputError, option
 from unswayed.events import Columns, Events, read_events
@@ -102,7 +102,8 @@ def audit_log(
     ('attacked', [7])
     """
     stated, injection = check_fraction_or_auto(alpha), parsed_injection(inject, target)
-    check_regime(regime)
+    if regime not in get_args(RegimeName):
+        raise InputError(f"{option('--regime')} is auto, server or users, not {regime!r}.")
     if since is not None:
         parsed_moment(since)
     if isinstance(known, str | Path):
@@ -152,12 +153,9 @@ def audit_log(
         found = audit_some(usual, source=where, regime=who_chose)
         audit = replace(audit, difference=difference_of(found, usual, events))
     if injection is not None:
-
-        def audit_injected(attacked: Events, share: float) -> Audit:
-            on_step(f"injecting {share:.0%}")
-            return audit_some(attacked, source="red team", regime=who_chose)
-
-        audit = replace(audit, red_team=run_red_team(events, injection, audit_injected))
+        audit_injected = partial(audit_some, source="red team", regime=who_chose)
+        team = run_red_team(events, injection, audit_injected, on_step)
+        audit = replace(audit, red_team=team)
     return audit
 
 

@@ -22,6 +22,7 @@ from unswayed.audit.results import Audit, Changes, Difference, RedTeam
 from unswayed.errors import InputError, option
 from unswayed.events import UNKNOWN, Events, Label, Labels
 from unswayed.events.labels import parsed_label
+from unswayed.learners.from_log import Listener
 from unswayed.randomness import generator
 
 SAME_GROUP = 0.2
@@ -210,12 +211,9 @@ def target_code(events: Events, injection: Injection) -> int:
 
 
 def run_red_team(
-    events: Events, injection: Injection, audit: Callable[[Events, float], Audit]
+    events: Events, injection: Injection, audit: Callable[[Events], Audit], on_step: Listener
 ) -> RedTeam:
-    """Inject coalitions of several shares into a log, one at a time, and audit each.
-
-    ``audit`` gets the events with a coalition, and its share of the accounts.
-    """
+    """Inject coalitions of several shares into a log, one at a time, and audit each."""
     target = target_code(events, injection)
     rng = generator(0, "red team")
     if events.n_users > MOST_ACCOUNTS:
@@ -226,7 +224,8 @@ def run_red_team(
     usual = None
     for share in sorted({*SHARES, injection.share}):
         attacked = _injected(events, injection.kind, target, share, rng)
-        found = audit(attacked, share)
+        on_step(f"injecting {share:.0%}")
+        found = audit(attacked)
         is_flagged = found.accounts.is_flagged
         members, others = is_flagged[events.n_users :], is_flagged[: events.n_users]
         plays = attacked.rows(attacked.actions == target)

@@ -203,18 +203,19 @@ class _Null(NamedTuple):
     overlap: FloatArray  # o_c, chance that two ratings of a class are of one item
     window: float  # what is close in time; 0 if times are unknown
     q: float  # probability of that by chance
+    thresholds: FloatArray  # of a pair's evidence, in nats
 
 
 @compiled
 def _pairs(
-    ratings: Ratings, null: _Null, thresholds: FloatArray, is_chosen: BoolArray, most: int
+    ratings: Ratings, null: _Null, is_chosen: BoolArray, most: int
 ) -> tuple[FloatArray, IntArray, FloatArray]:
     """Return Σ over partners of evidence beyond each threshold; shape (n_users, n_thresholds).
 
     And at most so many pairs u < v of chosen accounts with evidence beyond the first threshold:
     columns are u, v, shared keys and those close in time; and their expected number.
     """
-    n_users, n = ratings.indptr.size - 1, 0
+    n_users, n, thresholds = ratings.indptr.size - 1, 0, null.thresholds
     found = np.zeros((n_users, thresholds.size))
     pairs, expectations = np.empty((most, 4), np.int64), np.empty(most)
     shared, close = np.zeros(n_users, np.int64), np.zeros(n_users, np.int64)
@@ -271,13 +272,14 @@ def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockste
     is_kept = _kept_keys(ratings)
     shares = ratings.said_by[is_kept] / max(len(ratings.keys), 1)
     activity, chance = ratings.activity[:, None].astype(float), np.array([(shares**2).sum()])
-    null = _Null(is_kept, activity, chance, *_closeness(ratings))
+    thresholds = np.array(THRESHOLDS) * np.log(max(ratings.n_users, 2))
+    null = _Null(is_kept, activity, chance, *_closeness(ratings), thresholds)
     scores, is_flagged = _judged(ratings, null, is_fake)
     if is_flagged.any() and ratings.n_classes > 1:
         # Generous accounts agree with generous ones: only what is left beyond that is flagged.
         null = _of_generosity(ratings, null)
         is_flagged = is_flagged & _judged(ratings, null, is_fake)[1]
-    _, pairs, expected = _pairs(ratings, null, _thresholds(ratings), is_flagged, MOST_PAIRS)
+    _, pairs, expected = _pairs(ratings, null, is_flagged, MOST_PAIRS)
     if ratings.n_classes > 1:
         is_flagged = _alike(ratings, is_flagged, pairs)
     is_left = is_flagged[pairs[:, 0]] & is_flagged[pairs[:, 1]]
@@ -293,9 +295,9 @@ def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockste
 def _judged(
     ratings: Ratings, null: _Null, is_fake: BoolArray | None
 ) -> tuple[FloatArray, BoolArray]:
-    """Return scores of accounts, and which are flagged."""
+    """Return scores of accounts, and who is flagged: nobody, unless several lie far out."""
     nobody = np.zeros(ratings.n_users, np.bool_)
-    evidence = _pairs(ratings, null, _thresholds(ratings), nobody, 0)[0]
+    evidence = _pairs(ratings, null, nobody, 0)[0]
     if is_fake is not None and is_fake.any():
         evidence[is_fake] = np.maximum(evidence[is_fake], evidence.max(axis=0))
     suspicion = np.log1p(evidence[:, 1])
@@ -303,11 +305,10 @@ def _judged(
     own = _deviations(suspicion, (LOWER_QUANTILES[0], 0.5), LEAST_OWN_SCALE)
     far = 1.0 if ratings.n_classes > 1 else WITHOUT_STARS
     nats = evidence[:, 0] / np.log(max(ratings.n_users, 2))
-    return from_others + OWN_SAY * own, _flagged(from_others / far, own / far, nats)
-
-
-def _thresholds(ratings: Ratings) -> FloatArray:
-    return np.asarray(np.array(THRESHOLDS) * np.log(max(ratings.n_users, 2)))
+    score, from_others, own = from_others + OWN_SAY * own, from_others / far, own / far
+    is_far = ((from_others > FAR) & (nats > OWN_FAR)) | (own > FAR_ALONE)
+    is_flagged = ((from_others > FLAGGED) & (nats > OWN)) | (own > FLAGGED_ALONE)
+    return score, is_flagged & (int(is_far.sum()) >= LEAST_FAR)
 
 
 def _kept_keys(ratings: Ratings) -> BoolArray:
@@ -346,14 +347,6 @@ def _spread(own: FloatArray, ratings: Ratings) -> FloatArray:
         came /= ratings.activity + PRIOR
         current = own + came
     return np.asarray(came, np.float64)
-
-
-def _flagged(from_others: FloatArray, own: FloatArray, evidence: FloatArray) -> BoolArray:
-    """Return who is flagged: nobody, unless several accounts lie far out."""
-    is_far = ((from_others > FAR) & (evidence > OWN_FAR)) | (own > FAR_ALONE)
-    if int(is_far.sum()) < LEAST_FAR:
-        return np.zeros(len(own), dtype=np.bool_)
-    return ((from_others > FLAGGED) & (evidence > OWN)) | (own > FLAGGED_ALONE)
 
 
 def _alike(ratings: Ratings, is_flagged: BoolArray, pairs: IntArray) -> BoolArray:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
 from unswayed.arrays import FloatArray, IntArray
-from unswayed.errors import InputError, option
 from unswayed.tallies import Tallies, UserTallies, entry_users
 from unswayed.tallies.log_summary import UNIFORM_LEVEL, LogSummary
 from unswayed.visible import counted
@@ -40,12 +39,6 @@ class Regime:
 
     name: Literal["server", "users"]
     reason: str
-
-
-def check_regime(name: str) -> None:
-    """Reject an unknown regime."""
-    if name not in get_args(RegimeName):
-        raise InputError(f"{option('--regime')} is auto, server or users, not {name!r}.")
 
 
 def regime_of_log(tallies: UserTallies, summary: LogSummary, wanted: RegimeName) -> Regime:

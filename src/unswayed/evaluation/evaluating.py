@@ -357,7 +357,8 @@ def _choices_of(policy: Policy, events: Events) -> tuple[FloatArray, tuple[str, 
             f"{missing:.1%} of the visits are to contexts that the policy does not know; it plays "
             "its default action there."
         )
-    return _coded(events, list(events.context_labels), actions, np.ones(len(actions)), notes)
+    found, more = _coded(events, list(events.context_labels), actions, np.ones(len(actions)))
+    return found, (*notes, *more)
 
 
 def _stochastic_choices(
@@ -392,7 +393,7 @@ def _stochastic_choices(
             )
     contexts = [rows.context_labels[s] for s in rows.contexts.tolist()]
     actions = [rows.action_labels[a] for a in rows.actions.tolist()]
-    return _coded(events, contexts, actions, rows.rewards, [])
+    return _coded(events, contexts, actions, rows.rewards)
 
 
 def _check_contexts(type_name: str, events: Events) -> None:
@@ -405,21 +406,14 @@ def _check_contexts(type_name: str, events: Events) -> None:
 
 
 def _coded(
-    events: Events,
-    contexts: list[Label],
-    actions: list[Label],
-    probabilities: FloatArray,
-    notes: list[str],
+    events: Events, contexts: list[Label], actions: list[Label], probabilities: FloatArray
 ) -> tuple[FloatArray, tuple[str, ...]]:
     rows, columns = events.context_labels.codes(contexts), events.action_labels.codes(actions)
-    is_absent = (columns == UNKNOWN) & (probabilities > 0.0)
-    if is_absent.any():
-        action = actions[int(is_absent.argmax())]
-        notes.append(f"the policy plays {action!r}, which the log does not have.")
+    absent = [actions[k] for k in np.flatnonzero((columns == UNKNOWN) & (probabilities > 0.0))[:1]]
     is_here = (rows != UNKNOWN) & (columns != UNKNOWN)
     found = np.zeros((events.n_contexts, events.n_actions))
     np.add.at(found, (rows[is_here], columns[is_here]), probabilities[is_here])
-    return found, tuple(notes)
+    return found, tuple(f"the policy plays {x!r}, which the log does not have." for x in absent)
 
 
 def _inverse_propensities(

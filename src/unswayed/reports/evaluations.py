@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from unswayed.evaluation import Evaluation
 from unswayed.evaluation.estimators import Estimate
 from unswayed.reports.page import beside, key, page, paragraph, section
 from unswayed.reports.page import table as html_table
-from unswayed.reports.svg import Strip, intervals
+from unswayed.reports.svg import intervals
 from unswayed.reports.tables import Table, print_line, print_some, rate
 from unswayed.visible import number
 
@@ -92,7 +90,7 @@ def evaluation_page(found: Evaluation) -> str:
         (str(one.context), (one.logged, one.naive, one.robust)) for one in found.contexts[:DRAWN]
     ]
     kinds = [kind for kind, _ in KEY]
-    strips = [(label, list(zip(kinds, map(_strip, some), strict=True))) for label, some in drawn]
+    strips = [(label, list(zip(kinds, some, strict=True))) for label, some in drawn]
     return page(
         "Evaluation on",
         found.source,
@@ -127,13 +125,6 @@ def evaluation_page(found: Evaluation) -> str:
 
 def _remarks(found: Evaluation) -> list[str]:
     return [*(f"Warning: {x}" for x in found.warnings), *(f"Note: {x}" for x in found.notes)]
-
-
-def _strip(found: Estimate) -> Strip:
-    """Return what is drawn of an estimate; ends without a bound reach the edge."""
-    low, high = (x if math.isfinite(x) else None for x in (found.low, found.high))
-    mean = found.estimate if math.isfinite(found.estimate) else 0.0
-    return Strip(mean, low, high, None)
 
 
 def _half(found: Estimate) -> float:

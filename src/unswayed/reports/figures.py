@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import matplotlib as mpl
-from matplotlib.axes import Axes
+import numpy as np
 
 from unswayed.evaluation import Evaluation
 from unswayed.learners.explaining import decision_rows
@@ -55,7 +54,10 @@ def write_evaluation_figures(found: Evaluation, folder: Path) -> list[Path]:
         ax.set_xlabel(f"with 95% intervals, {data['condition']}")
         for place, row in enumerate(rows):
             for shift, (name, _, colour) in zip((-0.25, 0.0, 0.25), SEEN, strict=True):
-                _interval(ax, place + shift, row[name], colour)
+                drawn = row[name]["estimate"], row[name]["low"], row[name]["high"]
+                mean, *ends = (np.nan if x is None else x for x in drawn)
+                ax.plot(ends, [place + shift] * 2, color=colour, linewidth=2.5)
+                ax.plot([mean], [place + shift], "o", color=colour, markersize=6)
         for _, name, colour in SEEN:
             ax.plot([], [], "o-", color=colour, label=name)
         label_rows(ax, [row["context"] for row in rows])
@@ -65,13 +67,3 @@ def write_evaluation_figures(found: Evaluation, folder: Path) -> list[Path]:
 
 SEEN = (("logged", "logging", GREY), ("naive", "naive", VERMILION), ("robust", "robust", BLUE))
 """What is drawn side by side: name in the data, name in the legend, colour."""
-
-
-def _interval(ax: Axes, place: float, found: Mapping[str, float | None], colour: str) -> None:
-    """Draw an estimate and its interval; nothing where nothing is known."""
-    value, low, high = found["estimate"], found["low"], found["high"]
-    if value is None:
-        return
-    if low is not None and high is not None:
-        ax.plot([low, high], [place, place], color=colour, linewidth=2.5)
-    ax.plot([value], [place], "o", color=colour, markersize=6)

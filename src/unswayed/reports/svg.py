@@ -117,26 +117,25 @@ def timeline(
     return _picture(parts, base + 20.0, title, width)
 
 
-def intervals(rows: Sequence[tuple[str, Sequence[tuple[str, Strip]]]], *, title: str) -> str:
+def intervals(
+    rows: Sequence[tuple[str, Sequence[tuple[str, Sequence[float]]]]], *, title: str
+) -> str:
     """Draw intervals on one axis, with those of one label below each other.
 
-    Each row has a label and pairs of a colour class and a strip; infinite ends reach the edge.
+    Each row has a label and pairs of a colour class and a mean with both ends; infinite ends reach
+    the edge.
     """
-    strips = [strip for _, some in rows for _, strip in some]
-    numbers = [x for strip in strips for x in strip[:3] if x is not None]
+    numbers = [x for _, some in rows for _, found in some for x in found[:3] if math.isfinite(x)]
     low, high = min(numbers, default=0.0), max(numbers, default=1.0)
-    left, right = LABEL_WIDTH + 8.0, WIDTH - 16.0
-    at = _scale(low, high, left, right)
+    at = _scale(low, high, LABEL_WIDTH + 8.0, WIDTH - 16.0)
     parts, y = [], 6.0
     for label, some in rows:
         parts.append(_row_label(label, y + 5.0 * len(some) + 4.0))
-        for kind, strip in some:
-            start = left if strip.low is None else at(strip.low)
-            end = right if strip.high is None else at(strip.high)
+        for kind, (mean, first, last, *_) in some:
+            start, end = at(max(first, low)), at(min(last, high))
             parts.append(_box(start, y + 3.0, max(end - start, 1.0), 4.0, f"{kind} area"))
-            parts.append(
-                f'<circle class="{kind}" cx="{at(strip.mean):.1f}" cy="{y + 5:.1f}" r="4"/>'
-            )
+            if math.isfinite(mean):
+                parts.append(f'<circle class="{kind}" cx="{at(mean):.1f}" cy="{y + 5:.1f}" r="4"/>')
             y += 11.0
         y += 8.0
     if low < 0.0 < high:
