@@ -19,7 +19,7 @@ from unswayed.events import Labels, Provenance, read_events
 from unswayed.events.known import KnownAccounts
 from unswayed.events.sources import Source
 from unswayed.learners.bounded import Reviewed
-from unswayed.learners.change_test import Changes, changes_between
+from unswayed.learners.change_test import changes_between
 from unswayed.learners.design import design_of_log
 from unswayed.learners.explaining import notes_on_log, notes_on_policy, notes_on_summary
 from unswayed.learners.features.honest import with_partition
@@ -270,11 +270,13 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
         policy, note = with_partition(policy, log, options)
         notes += (note,)
     source = dict(policy.source)
-    if options.half_life is not None:
-        changes = _changes(log, options, policy.alpha)
-        notes += (NO_WINDOW if changes is None else changes.statement(),)
-        if changes is not None:
-            source["changes"] = changes.to_json()
+    if log.windows is not None:
+        design = design_of_log(log.windows[1], options.design)
+        changes = changes_between(*log.windows, alpha=policy.alpha, design=design)
+        source["changes"] = changes.to_json()
+        notes += (changes.statement(),)
+    elif options.half_life is not None:
+        notes += (NO_WINDOW,)
     source |= {
         "read": log.provenance.to_json(),
         "findings": summary.to_json(),
@@ -296,11 +298,3 @@ def _checked(log: PreparedLog, options: LearnOptions, alpha: float) -> LogSummar
     summary = summarise(log.tallies, alpha=alpha, min_propensity=options.min_propensity)
     check_learnable(summary, alpha=alpha, allow_unplayed=options.allow_unplayed)
     return summary
-
-
-def _changes(log: PreparedLog, options: LearnOptions, alpha: float) -> Changes | None:
-    """Test for changes between the windows; None without windows."""
-    if log.windows is None:
-        return None
-    design = design_of_log(log.windows[1], options.design)
-    return changes_between(*log.windows, alpha=alpha, design=design)

@@ -80,10 +80,10 @@ def learn_policy(
     }
     if unknown_fraction is not None:
         source["adversarial_fraction"] = unknown_fraction.to_json()
-    policy = replace(policy, source=source)
     flips = flip_bounds(method, tallies, design, estimates, alpha=alpha, warmup=warmup)
     policy = replace(
         policy,
+        source=source,
         # A single account is what holds for every method, and says nothing.
         flip_fraction=flips.lower if flips.is_certified else None,
         flip_fraction_upper=None if np.isnan(flips.upper).all() else flips.upper,
