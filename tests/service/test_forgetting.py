@@ -39,7 +39,7 @@ def test_a_forgotten_user_is_gone_and_does_not_come_back(store: str, tmp_path: P
         with server.prepared.database.connected() as connection:
             for table in ("decisions", "asked", "rewards", "activations", "forgotten", "reports"):
                 assert b"ann" not in repr(connection.execute(f"SELECT * FROM {table}")).encode()
-        assert not check_store(store, server.prepared.secrets).problems
+        assert not check_store(store, server.prepared.secrets)["problems"]
         again = server.decide("ann")
         server.post("/v1/shop/reward", {"token": again["token"], "reward": 0.5})
         rows = closed(server)

@@ -190,7 +190,7 @@ def test_a_bad_half_hour_loses_nothing(tmp_path: Path) -> None:
                 one.stop()
     assert load is not None
     check_kept(load, store)
-    problems = check_store(store, None).problems
+    problems = check_store(store, None)["problems"]
     states = [job["state"] for job in jobs]
     third = len(watch.megabytes) // 3
     early = statistics.median(watch.megabytes[:third])

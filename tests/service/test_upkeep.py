@@ -42,7 +42,7 @@ def test_a_backup_of_a_busy_store_is_a_store(store: str, tmp_path: Path) -> None
     check_kept(load, copy)
     assert (tmp_path / "copy.db").stat().st_mode & 0o077 == 0
     assert [path.name for path in tmp_path.glob("*copy*")] == ["copy.db"]
-    assert not check_store(copy, None).problems
+    assert not check_store(copy, None)["problems"]
     assert back_up(copy, back)["rewards"] == rows["rewards"]
     with running(back, tmp_path) as server:  # with the same secret: tokens stay good
         server.post("/v1/shop/reward", {"token": token, "reward": 1.0})
@@ -57,8 +57,8 @@ def test_a_check_finds_what_is_damaged(store: str, tmp_path: Path) -> None:
             server.post("/v1/shop/reward", {"token": token, "reward": 1.0})
         until(lambda: server.get("/v1/shop/status")["decisions"] == 3)
         found = check_store(store, server.prepared.secrets)
-        assert found.problems == []
-        assert found.numbers == {"shop": {"decisions": 3, "rewards": 3, "activations": 0}}
+        assert found["problems"] == []
+        assert found["campaigns"] == {"shop": {"decisions": 3, "rewards": 3, "activations": 0}}
     for statement in (
         "UPDATE plans SET plan = '{}'",
         "UPDATE decisions SET n = n + 1",
@@ -69,7 +69,7 @@ def test_a_check_finds_what_is_damaged(store: str, tmp_path: Path) -> None:
         back_up(store, broken)
         with opened(broken).connected() as connection:
             connection.execute(statement)
-        assert len(check_store(broken, server.prepared.secrets).problems) == 1, statement
+        assert len(check_store(broken, server.prepared.secrets)["problems"]) == 1, statement
 
 
 def as_format_2(store: str) -> None:

@@ -36,15 +36,15 @@ def store(
     if task == "check":
         found = upkeep.check_store(store, None if secret is None else Secrets.load(secret))
         if json:
-            print_json(found.to_json())
+            print_json(found)
         else:
-            for name, numbers in found.numbers.items():
+            for name, numbers in found["campaigns"].items():
                 told = ", ".join(f"{number:,} {what}" for what, number in numbers.items())
                 print_line(f"campaign {name}: {told}")
-            for problem in found.problems:
+            for problem in found["problems"]:
                 print_line(f"problem: {problem}")
-            print_line(f"format {found.store_format}; {len(found.problems)} problems")
-        if found.problems:
+            print_line(f"format {found['format']}; {len(found['problems'])} problems")
+        if found["problems"]:
             raise typer.Exit(1)
     elif to is not None:
         rows = upkeep.back_up(store, to)

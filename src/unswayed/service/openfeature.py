@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar
+from functools import partial, partialmethod
+from typing import Any
 
 try:
     from openfeature.evaluation_context import EvaluationContext
@@ -27,8 +27,6 @@ except ImportError as error:  # pragma: no cover  # tested in an environment wit
     ) from error
 
 from unswayed.service.client import Client, ServiceError
-
-Value = TypeVar("Value")
 
 #: Attributes that become fields of the request, beside the context.
 _FIELDS = ("actions", "is_deferred", "idempotency_key")
@@ -46,20 +44,6 @@ _CODES = {
 }
 
 _TRUTHS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
-
-
-def _resolver(read: Callable[[str], Any]) -> Callable[..., FlagResolutionDetails[Any]]:
-    """Return the method that resolves flags of one type; ``read`` makes it of an action."""
-
-    def resolve(
-        self: UnswayedProvider,
-        flag_key: str,
-        default_value: Any,
-        evaluation_context: EvaluationContext | None = None,
-    ) -> FlagResolutionDetails[Any]:
-        return self._resolved(flag_key, default_value, evaluation_context, read)
-
-    return resolve
 
 
 class UnswayedProvider(AbstractProvider):
@@ -102,19 +86,6 @@ class UnswayedProvider(AbstractProvider):
         while self._clients:
             self._clients.popitem()[1].close()
 
-    resolve_string_details = _resolver(str)
-    resolve_boolean_details = _resolver(lambda text: _TRUTHS[text.lower()])
-    resolve_integer_details = _resolver(int)
-    resolve_float_details = _resolver(float)
-
-    def resolve_object_details(
-        self, flag_key: str, default_value: Any, evaluation_context: EvaluationContext | None = None
-    ) -> FlagResolutionDetails[Any]:
-        """Return the action and its metadata as one object."""
-        found: FlagResolutionDetails[Any] = self._resolved(flag_key, "", evaluation_context, str)
-        shown = {"action": found.value, **found.flag_metadata}
-        return replace(found, value=default_value if found.error_code else shown)
-
     def track(
         self,
         tracking_event_name: str,
@@ -134,13 +105,15 @@ class UnswayedProvider(AbstractProvider):
 
     def _resolved(
         self,
-        campaign: str,
-        default: Value,
-        asked: EvaluationContext | None,
-        read: Callable[[str], Value],
-    ) -> FlagResolutionDetails[Value]:
+        read: Callable[[str], Any],
+        flag_key: str,
+        default_value: Any,
+        evaluation_context: EvaluationContext | None = None,
+    ) -> FlagResolutionDetails[Any]:
+        """Resolve a flag; ``read`` makes a value of its type of an action."""
+        asked = evaluation_context
         if asked is None or not asked.targeting_key:
-            return _failed(default, ErrorCode.TARGETING_KEY_MISSING, "name the user.")
+            return _failed(default_value, ErrorCode.TARGETING_KEY_MISSING, "name the user.")
         attributes = asked.attributes
         more: dict[str, Any] = {name: attributes[name] for name in _FIELDS if name in attributes}
         context: Any = {name: one for name, one in attributes.items() if name not in _FIELDS}
@@ -148,24 +121,37 @@ class UnswayedProvider(AbstractProvider):
             context = str(attributes["context"])
         if not context:
             message = "give the attribute 'context', or those of a campaign with features."
-            return _failed(default, ErrorCode.INVALID_CONTEXT, message)
+            return _failed(default_value, ErrorCode.INVALID_CONTEXT, message)
         try:
-            decision = self._client(campaign).decide(asked.targeting_key, context, **more)
+            decision = self._client(flag_key).decide(asked.targeting_key, context, **more)
         except ServiceError as error:
-            return _failed(default, _CODES.get(error.code, ErrorCode.GENERAL), str(error))
+            return _failed(default_value, _CODES.get(error.code, ErrorCode.GENERAL), str(error))
         try:
             value = read(decision.action)
         except (ValueError, KeyError):
             message = f"the action {decision.action!r} is of another type."
-            return _failed(default, ErrorCode.TYPE_MISMATCH, message)
+            return _failed(default_value, ErrorCode.TYPE_MISMATCH, message)
         found = {name: getattr(decision, name) for name in _METADATA}
         told = {name: value for name, value in found.items() if value is not None}
         return FlagResolutionDetails(
             value, reason=Reason.SPLIT, variant=decision.action, flag_metadata=told
         )
 
+    resolve_string_details: Any = partialmethod(_resolved, str)
+    resolve_boolean_details: Any = partialmethod(_resolved, lambda text: _TRUTHS[text.lower()])
+    resolve_integer_details: Any = partialmethod(_resolved, int)
+    resolve_float_details: Any = partialmethod(_resolved, float)
 
-def _failed(default: Value, code: ErrorCode, message: str) -> FlagResolutionDetails[Value]:
+    def resolve_object_details(
+        self, flag_key: str, default_value: Any, evaluation_context: EvaluationContext | None = None
+    ) -> FlagResolutionDetails[Any]:
+        """Return the action and its metadata as one object."""
+        found = self._resolved(str, flag_key, "", evaluation_context)
+        shown = {"action": found.value, **found.flag_metadata}
+        return replace(found, value=default_value if found.error_code else shown)
+
+
+def _failed(default: Any, code: ErrorCode, message: str) -> FlagResolutionDetails[Any]:
     return FlagResolutionDetails(
         default, error_code=code, error_message=message, reason=Reason.ERROR
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -27,43 +26,30 @@ _ROWS = 100
 _LISTED = 5
 
 
-@dataclass(slots=True)
-class Findings:
-    """What a check found; ``problems`` are sentences."""
-
-    store_format: str = ""
-    numbers: dict[str, dict[str, int]] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the findings as plain values."""
-        return {
-            "format": self.store_format,
-            "campaigns": self.numbers,
-            "problems": self.problems,
-            "is_good": not self.problems,
-        }
-
-
-def check_store(url: str, secret: Secrets | None) -> Findings:
-    """Read everything that a store holds, and return what is wrong with it.
+def check_store(url: str, secret: Secrets | None) -> dict[str, Any]:
+    """Read everything that a store holds, and return what is wrong with it as sentences.
 
     A ``secret`` is compared with the one that the store is bound to.
     """
+    numbers: dict[str, dict[str, int]] = {}
     with opened(url).connected() as connection, connection.reading():
-        found = Findings(format_of(connection), problems=connection.damage())
+        found = {"format": format_of(connection), "campaigns": numbers}
+        problems = connection.damage()
         rows = connection.execute("SELECT value FROM meta WHERE name = 'secret'")
         if secret is not None and rows and rows[0][0] != secret.fingerprint:
-            found.problems.append(
+            problems.append(
                 f"the store belongs to the secret with fingerprint {rows[0][0]}, and this one has "
                 f"{secret.fingerprint}."
             )
         for campaign in catalogue.campaigns(connection):
-            _check_campaign(connection, campaign, found)
-    return found
+            numbers[campaign.name] = _check_campaign(connection, campaign, problems)
+    return {**found, "problems": problems, "is_good": not problems}
 
 
-def _check_campaign(connection: Connection, campaign: catalogue.Campaign, found: Findings) -> None:
+def _check_campaign(
+    connection: Connection, campaign: catalogue.Campaign, problems: list[str]
+) -> dict[str, int]:
+    """Add what is wrong with a campaign to ``problems``, and return how much it has recorded."""
     name = campaign.name
 
     def rows_of(table: str, columns: str) -> Iterator[Row]:
@@ -78,11 +64,11 @@ def _check_campaign(connection: Connection, campaign: catalogue.Campaign, found:
 
     plans = unreadable("plan", "plans", partial(EpochPlan.from_json, campaign=name))
     policies = unreadable("policy", "policies", Policy.from_json)
-    found.problems += islice(chain(plans, policies), _LISTED)
+    problems += islice(chain(plans, policies), _LISTED)
     version = campaign.plan_version
     if not any(served == version for (served,) in rows_of("plans", "version")):
-        found.problems.append(f"campaign {name!r} has no plan {version}, which is served.")
-    numbers = found.numbers[name] = {"decisions": 0}
+        problems.append(f"campaign {name!r} has no plan {version}, which is served.")
+    numbers = {"decisions": 0}
     wrong = 0
     for first_ms, last_ms, n, records in rows_of("decisions", "first_ms, last_ms, n, records"):
         decoded: list[Record] = []
@@ -93,9 +79,7 @@ def _check_campaign(connection: Connection, campaign: catalogue.Campaign, found:
         )
         numbers["decisions"] += len(decoded)
     if wrong:
-        found.problems.append(
-            f"campaign {name!r} has {wrong:,} rows of decisions that are damaged."
-        )
+        problems.append(f"campaign {name!r} has {wrong:,} rows of decisions that are damaged.")
     for table in ("rewards", "activations"):
         numbers[table] = n_good = 0
         for decision, record in rows_of(table, "decision, record"):
@@ -103,7 +87,8 @@ def _check_campaign(connection: Connection, campaign: catalogue.Campaign, found:
             with suppress(msgspec.DecodeError):
                 n_good += decode_record(record).id == decision
         if wrong := numbers[table] - n_good:
-            found.problems.append(f"campaign {name!r} has {wrong:,} damaged {table}.")
+            problems.append(f"campaign {name!r} has {wrong:,} damaged {table}.")
+    return numbers
 
 
 def back_up(url: str, to: str) -> dict[str, int]:

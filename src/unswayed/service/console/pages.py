@@ -249,21 +249,8 @@ def _html(markup: str, status: int = 200) -> Response:
     return Response(markup, status, HEADERS, "text/html")
 
 
-def _page(
-    title: str,
-    inside: Markup,
-    *,
-    campaign: str | None = None,
-    area: str = "",
-    is_signed_in: bool = False,
-    status: int = 200,
-) -> Response:
-    """Return a whole page; ``campaign`` and ``area`` say where in the navigation it is."""
-    return _html(content("page", title, inside, campaign, area, is_signed_in).lstrip(), status)
-
-
 def _sorry(refusal: Refusal) -> Response:
-    return _page("That did not work", content("sorry", refusal.message), status=refusal.status)
+    return _page("That did not work", "sorry", refusal.message, status=refusal.status)
 
 
 def _to(address: str) -> Response:
@@ -339,21 +326,27 @@ def _shown(show: Show, *, is_post: bool = False) -> Handler:
     return handle
 
 
-def _campaign_page(
-    call: Call, viewer: Key, title: str, area: str, name: str, *values: object
+def _page(
+    title: str,
+    name: str,
+    *values: object,
+    call: Call | None = None,
+    viewer: Key = _NOBODY,
+    area: str = "",
+    status: int = 200,
 ) -> Response:
+    """Return a whole page with a macro in it; ``area`` says where in the navigation it is."""
+    campaign = None if call is None else call.path.get("campaign")
     inside, is_signed_in = content(name, *values), viewer is not _NOBODY
-    campaign = call.path.get("campaign")
-    return _page(title, inside, campaign=campaign, area=area, is_signed_in=is_signed_in)
+    return _html(content("page", title, inside, campaign, area, is_signed_in).lstrip(), status)
 
 
 def _page_of(name: str, title: str, area: str, *sources: Source) -> Show:
     """Return a page that shows what some routes return; its title is the campaign's by default."""
 
     async def show(call: Call, viewer: Key) -> Response:
-        found = [await source(call) for source in sources]
-        shown_title = title or call.campaign
-        return _campaign_page(call, viewer, shown_title, area, name, call.campaign, *found)
+        values = [call.campaign, *[await source(call) for source in sources]]
+        return _page(title or call.campaign, name, *values, call=call, viewer=viewer, area=area)
 
     return show
 
@@ -386,7 +379,7 @@ async def _home(request: Request) -> Response:
 
 async def _overview(call: Call, viewer: Key) -> Response:
     rows = await _live_rows(call, viewer)
-    return _campaign_page(call, viewer, "Campaigns", "", "overview", rows, now_ms())
+    return _page("Campaigns", "overview", rows, now_ms(), call=call, viewer=viewer)
 
 
 async def _live(call: Call, viewer: Key) -> Response:
@@ -432,9 +425,8 @@ async def _confirm(call: Call, viewer: Key) -> Response:
     changes = [row for row in both if row[1] != row[2]][:MOST_ROWS]
     version = wanted["version"]
     shown = (call.campaign, version, served["version"], changes)
-    return _campaign_page(
-        call, viewer, f"Serve policy {version}?", "/policies", "confirmation", *shown
-    )
+    title = f"Serve policy {version}?"
+    return _page(title, "confirmation", *shown, call=call, viewer=viewer, area="/policies")
 
 
 async def _users(call: Call, viewer: Key) -> Response:
@@ -444,7 +436,7 @@ async def _users(call: Call, viewer: Key) -> Response:
         return _to(f"/console/c/{call.campaign}/decisions/{asked.strip()}")
     found = await endpoints.list_decisions(call if asked else call._replace(query={}))
     title, name = (f"User {asked}", "user") if asked else ("Users and decisions", "users")
-    return _campaign_page(call, viewer, title, "/users", name, call.campaign, found)
+    return _page(title, name, call.campaign, found, call=call, viewer=viewer, area="/users")
 
 
 async def _audit_now(call: Call, _: Key) -> Response:
@@ -464,7 +456,7 @@ async def _audit_now(call: Call, _: Key) -> Response:
 async def _login(request: Request) -> Response:
     """Show the login form, or check the key and start a session; the key is not stored."""
     if request.method != "POST":
-        return _page("Sign in", content("login", ""))
+        return _page("Sign in", "login", "")
     service: Service = request.app.state.service
     try:
         _check_same_origin(request)
@@ -473,9 +465,9 @@ async def _login(request: Request) -> Response:
         presented = parse_qs(body.decode("latin-1")).get("key", [""])[-1].strip()
         key = key_of(presented, service.watcher.state.keys)
     except Refusal as refusal:
-        return _page("Sign in", content("login", refusal.message), status=refusal.status)
+        return _page("Sign in", "login", refusal.message, status=refusal.status)
     if key.role != "admin":
-        return _page("Sign in", content("login", "the console needs an admin's key."), status=403)
+        return _page("Sign in", "login", "the console needs an admin's key.", status=403)
     expires = str(int(time.time()) + SESSION_SECONDS)
     response = _to("/")
     response.set_cookie(
