@@ -228,7 +228,6 @@ def change_settings(connection: Connection, name: str, settings: Settings) -> Ca
 
 def set_state(connection: Connection, name: str, state: str) -> Campaign:
     """Archive or restore a campaign."""
-    campaign(connection, name)
     connection.execute("UPDATE campaigns SET state = ? WHERE name = ?", (state, name))
     bump(connection)
     return campaign(connection, name)

@@ -144,17 +144,6 @@ class Ranking:
         found = self._ranked[context] = (first, *(one for one in actions if one != first))
         return found
 
-    def best(
-        self, first: str, context: str, eligible: frozenset[str] | None, number: int
-    ) -> list[str]:
-        """Return ``number`` actions: the decided one, then the best others."""
-        others = (
-            one
-            for one in self.ranked(context)
-            if one != first and (eligible is None or one in eligible)
-        )
-        return [first, *islice(others, min(number, len(self.plan.actions)) - 1)]
-
     def ruling(self, due: Ruling, context: str, eligible: frozenset[str]) -> Ruling:
         """Return the ruling among eligible actions, with its exact propensity."""
         substitute = next(one for one in self.ranked(context) if one in eligible)
@@ -327,8 +316,14 @@ class Serving(Campaign, frozen=True, eq=False):
         """Return the response to a request as JSON; the decision may be an earlier one."""
         ranked: list[str] | msgspec.UnsetType = msgspec.UNSET
         if request.top is not None:
-            eligible = None if request.actions is None else frozenset(map(str, request.actions))
-            ranked = self.ranking.best(record.action, record.context, eligible, request.top)
+            eligible = None if request.actions is None else {*map(str, request.actions)}
+            others = (
+                one
+                for one in self.ranking.ranked(record.context)
+                if one != record.action and (eligible is None or one in eligible)
+            )
+            number = min(request.top, len(self.settings.actions))
+            ranked = [record.action, *islice(others, number - 1)]
         is_leaf, is_known = bool(record.partition), record.context != NO_LEAF
         response = DecideResponse(
             record.id.hex(),

@@ -107,10 +107,10 @@ def _apply_settings(
     # In the order that the store has: nothing changes when only the order does.
     kept = msgspec.structs.replace(
         settings,
-        contexts=tuple(dict.fromkeys((*there.contexts, *settings.contexts))),
-        actions=tuple(dict.fromkeys((*there.actions, *settings.actions))),
+        contexts=there.contexts,
+        actions=there.actions,
         features={**there.features, **settings.features},
-    ).checked()
+    ).with_labels(contexts=settings.contexts, actions=settings.actions)
     catalogue.change_settings(connection, name, kept)
     return [
         f"{field} {before!r} -> {after!r}"
