@@ -39,6 +39,10 @@ POLL_SECONDS = 0.25
 #: Ours: seconds between updates of shared metrics, and checks of what is due and what is old.
 _CHORE_SECONDS = 1.0
 
+_OTHER_REQUEST = (
+    "this idempotency key was used for another user, context or list of actions; use a new key."
+)
+
 logger = logging.getLogger("unswayed.service")
 
 
@@ -298,46 +302,39 @@ class Service:
         serving = self._open(campaign)
         now = serving.now()
         decided = serving.decided(asked, now)
-        made = [one for one in decided if isinstance(one, Record)]
-        payloads = [encode_record(one) for one in made]
-        is_keyed = any(isinstance(one, DecideRequest) and one.idempotency_key for one in asked)
+        made = [
+            (request, one)
+            for request, one in zip(asked, decided, strict=True)
+            if isinstance(one, Record) and isinstance(request, DecideRequest)
+        ]
+        first = new = [one for _, one in made]
+        payloads = [encode_record(one) for one in first]
+        is_keyed = any(request.idempotency_key for request, _ in made)
         if is_keyed:
             rows = [
                 # Those without a key get one that nobody else can have.
-                (campaign, request.idempotency_key or f"\x01{one.id.hex()}", one.time_ms)
-                for request, one in zip(asked, decided, strict=True)
-                if isinstance(one, Record) and isinstance(request, DecideRequest)
+                NewAsked(campaign, request.idempotency_key or f"\x01{one.id.hex()}", now, payload)
+                for (request, one), payload in zip(made, payloads, strict=True)
             ]
-            new = [NewAsked(*row, data) for row, data in zip(rows, payloads, strict=True)]
-            payloads = list(await self._written(writing.write_asked, new))
+            payloads = list(await self._written(writing.write_asked, rows))
             first = [decode_record(payload) for payload in payloads]
-        else:
-            first = made
-        left = zip(made, first, payloads, strict=True)
-        responses: list[bytes | Refusal] = []
-        for request, one in zip(asked, decided, strict=True):
-            if isinstance(one, Refusal) or isinstance(request, Refusal):
-                responses.append(one)  # type: ignore[arg-type]  # refused both before and after
-                continue
-            own, found, payload = next(left)
-            if found is not own and _asked_for(found) != _asked_for(own):
-                text = (
-                    "this idempotency key was used for another user, context or list of actions; "
-                    "use a new key."
-                )
-                responses.append(Refusal(409, "idempotency_conflict", text))
-            else:
-                token = self.watcher.signer.token(payload)
-                responses.append(serving.response(found, request, token))
-        counts = writing.counted(
-            found for own, found in zip(made, first, strict=True) if own.id == found.id
+            new = [one for one, found in zip(new, first, strict=True) if one.id == found.id]
+        sign = self.watcher.signer.token
+        responses = iter(
+            [
+                serving.response(found, request, sign(payload))
+                if found is one or _asked_for(found) == _asked_for(one)
+                else Refusal(409, "idempotency_conflict", _OTHER_REQUEST)
+                for (request, one), found, payload in zip(made, first, payloads, strict=True)
+            ]
         )
+        counts = writing.counted(new)
         if not is_keyed:
             self.writer.record(campaign, now, payloads, counts)
         for (key, what), n in counts.items():
             if what == "decisions":
                 self.metrics.count("unswayed_decisions_total", n, campaign=campaign, mode=key.mode)
-        return responses
+        return [one if isinstance(one, Refusal) else next(responses) for one in decided]
 
     async def reward(
         self, campaign: str, asked: Sequence[RewardRequest | Refusal]
