@@ -15,7 +15,7 @@ def reward(
     campaign: Annotated[str, typer.Argument(help="Name of the campaign.")],
     token: str,
     reward: float,
-    reward_id: str = "",
+    reward_id: str | None = None,
     address: Address = "http://127.0.0.1:8321",
     key_variable: KeyVariable = "UNSWAYED_KEY",
     json: Json = False,
@@ -27,7 +27,7 @@ def reward(
     reward_id: Distinguishes several rewards of one decision.
     """
     with asking(address, campaign, os.environ.get(key_variable)) as client:
-        taken = client.reward(token, reward, reward_id=reward_id)
+        taken = client.reward(token, reward, reward_id=reward_id or "")
     if json:
         print_json(taken)
     else:
