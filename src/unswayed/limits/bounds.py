@@ -27,6 +27,7 @@ from unswayed.limits.checks import (
     check_minority,
     check_positive,
     check_target,
+    refuse,
 )
 from unswayed.limits.hiding import coalition_for
 
@@ -166,15 +167,10 @@ def swap_separation(
     1.0
     """
     gaps, actions, sigma = (np.asarray(x, dtype=np.float64) for x in (gap, n_actions, noise))
-    if np.any(~(gaps > 0)):
-        raise InputError(
-            f"gap is {gaps.min()}: between actions that are equally good there is nothing to hide. "
-            "Give best minus runner-up, above 0."
-        )
-    if np.any(~(actions >= 2)):
-        raise InputError("n_actions must be at least 2: with one action there is nothing to swap.")
-    if np.any(~(sigma > 0)):
-        raise InputError("noise must be above 0: without noise one play reveals everything.")
+    why = "between actions that are equally good there is nothing to hide. Give best minus "
+    refuse("gap", gaps, ~(gaps > 0), f"{why}runner-up, above 0.")
+    refuse("n_actions", actions, ~(actions >= 2), "at least 2 are needed to swap them.")
+    refuse("noise", sigma, ~(sigma > 0), "it must be above 0, or one play reveals everything.")
     plays = check_interactions(interactions_per_user)
     return gaps * np.sqrt(2 * plays / actions) / sigma
 

@@ -34,14 +34,14 @@ PAPER_MAX_FRACTION = 1 / 3
 def check_gap(gap: ArrayLike, base: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return gap and base as arrays, or say why base and base + gap are not two mean rewards."""
     gaps, bases = np.asarray(gap, dtype=np.float64), np.asarray(base, dtype=np.float64)
-    _refuse(
+    refuse(
         option("--base"),
         bases,
         ~((bases >= 0) & (bases < 1)),
         "it is the mean reward of the ordinary action and rewards are 0 or 1, so it must be at "
         "least 0 and below 1.",
     )
-    _refuse(
+    refuse(
         option("--gap"),
         gaps,
         ~(gaps > 0),
@@ -70,7 +70,7 @@ def check_coalition(alpha: ArrayLike) -> FloatArray:
         )
     is_bad = ~((fractions > 0) & (fractions < 1))
     why = "it is a share of the users, so it must lie between 0 and 1 (20% is 0.2)."
-    _refuse(ALPHA, fractions, is_bad, why)
+    refuse(ALPHA, fractions, is_bad, why)
     return fractions
 
 
@@ -78,7 +78,7 @@ def check_minority(alpha: ArrayLike) -> FloatArray:
     """Return the coalition's share as an array when it is below one half, or say why not."""
     fractions = check_coalition(alpha)
     why = "a coalition of half the users or more can hide any gap indefinitely, so no number of "
-    _refuse(ALPHA, fractions, fractions >= 0.5, f"{why}plays is enough.")
+    refuse(ALPHA, fractions, fractions >= 0.5, f"{why}plays is enough.")
     return fractions
 
 
@@ -88,9 +88,9 @@ def check_interactions(interactions: ArrayLike, *, at_least: int = 0) -> IntArra
     whole = plays.astype(np.float64)
     is_bad = ~((whole >= at_least) & (whole == np.floor(whole)))
     why = f"it counts plays per user, so it must be a whole number of at least {at_least}."
-    _refuse(name, plays, is_bad, why)
+    refuse(name, plays, is_bad, why)
     why = f"the limits are computed for up to {MAX_INTERACTIONS:,} plays per user."
-    _refuse(name, plays, whole > MAX_INTERACTIONS, why)
+    refuse(name, plays, whole > MAX_INTERACTIONS, why)
     return plays.astype(np.int64)
 
 
@@ -151,7 +151,8 @@ def check_target(target_suboptimality: float, alpha: float) -> tuple[float, floa
     return target, fraction
 
 
-def _refuse(name: str, values: NDArray[np.number], is_bad: BoolArray, why: str) -> None:
+def refuse(name: str, values: NDArray[np.number], is_bad: BoolArray, why: str) -> None:
+    """Raise if a value is bad, with the first of them and why."""
     if is_bad.any():
         raise InputError(f"{name} is {_first(is_bad, values)}: {why}")
 

@@ -35,6 +35,7 @@ from unswayed.limits.checks import (
     check_gap,
     check_interactions,
     check_minority,
+    refuse,
 )
 from unswayed.names import known_keywords
 from unswayed.visible import counted, percent
@@ -430,13 +431,10 @@ def success_bound(n_users: ArrayLike, distance: ArrayLike, hellinger: ArrayLike 
     """
     users = np.asarray(n_users, dtype=np.float64)
     distances = np.asarray(distance, dtype=np.float64)
-    if np.any(~(users >= 1)):
-        raise InputError("n_users must be at least 1: with nobody observed there is no test.")
-    if np.any(~((distances >= 0) & (distances <= 1))):
-        raise InputError("distance must lie between 0 and 1: it is a total variation distance.")
     squared = np.asarray(hellinger, dtype=np.float64)
-    if np.any(~((squared >= 0) & (squared <= 1))):
-        raise InputError("hellinger must lie between 0 and 1: it is a squared distance.")
+    refuse("n_users", users, ~(users >= 1), "at least 1 is needed to observe anything.")
+    for name, found in (("distance", distances), ("hellinger", squared)):
+        refuse(name, found, ~((found >= 0) & (found <= 1)), "it must lie between 0 and 1.")
     with np.errstate(divide="ignore"):  # worlds without common outcomes
         joint = np.sqrt(-np.expm1(2.0 * users * np.log1p(-squared)))
     return 0.5 + 0.5 * np.minimum(np.minimum(1.0, users * distances), joint)
