@@ -111,17 +111,22 @@ def test_what_cannot_be_compared_is_said(drawn: Market) -> None:
 
 
 def test_a_small_push_is_found_whatever_share_is_stated() -> None:
-    """One in a hundred accounts; the negative control is the same log without them."""
-    rng = np.random.default_rng(5)
-    users, items = np.repeat(np.arange(2_000), 50), rng.integers(8, size=100_000)
-    honest = (rng.random(100_000) < 0.0105).astype(float)
-    pushed = np.where((users < 20) & (items == 7), 1.0, honest)
-    choices: list[tuple[float | Auto, int]] = [("auto", 20), (0.02, 20), ("auto", 0)]
+    """One in a hundred accounts doubles the clicks of an item that is explored, and costs nothing.
+
+    The negative control is the same log without them.
+    """
+    rng = np.random.default_rng(0)
+    users, items = np.repeat(np.arange(5_000), 50), rng.integers(10, size=250_000)
+    items = np.where(rng.random(250_000) < 0.7, 0, items)
+    honest = (rng.random(250_000) < np.where(items == 0, 0.06, 0.0105)).astype(float)
+    pushed = np.where((users < 50) & (items == 7), 1.0, honest)
+    propensity = np.where(items == 0, 0.73, 0.03)
+    choices: list[tuple[float | Auto, int]] = [("auto", 50), (0.02, 50), ("auto", 0)]
     for alpha, n_bots in choices:
-        rewards = pushed if n_bots else honest
-        table = pa.table({"user": users, "action": items, "reward": rewards})
-        found = unswayed.audit_log(table, regime="server", alpha=alpha)
+        columns = {"user": users, "action": items, "propensity": propensity}
+        table = pa.table({**columns, "reward": pushed if n_bots else honest})
+        found = unswayed.audit_log(table, alpha=alpha)
         assert found.verdict == ("attacked" if n_bots else "nothing found")
-        assert found.share.low <= n_bots / 2_000 <= found.share.high
+        assert found.share.low <= n_bots / 5_000 <= found.share.high
         # Names of options are put in words, not printed raw with what marks them.
         assert "u0002" not in json.dumps(found.to_json())

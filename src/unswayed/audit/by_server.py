@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from scipy import stats
+from scipy import special, stats
 
 from unswayed.arrays import BoolArray, FloatArray
 from unswayed.audit.log import (
@@ -31,7 +31,7 @@ from unswayed.audit.results import (
     named_briefly,
 )
 from unswayed.learners.bounded import Reviewed
-from unswayed.learners.bounded.method import Model
+from unswayed.learners.bounded.method import CLEAR, Model
 from unswayed.learners.bounded.rewards import SAMPLE_ENTRIES, sampled_users
 from unswayed.learners.design import design_of_log
 from unswayed.learners.estimates import Estimates
@@ -56,6 +56,11 @@ FALSE_DISCOVERIES = 0.01
 """Ours: false discovery rate of accounts that get a reason without being flagged."""
 
 QUIET = "quiet coalition"
+
+EACH = 1.0
+"""Ours: nats for each member from which a coalition that costs nothing is flagged, beside those
+that the learner takes for clear. None of 49 clean logs has one (``worlds.production``,
+``worlds.wild``, part validation)."""
 
 NEARLY_NONE = 0.005
 """Ours: share of accounts below which a statement says "very few"."""
@@ -121,7 +126,11 @@ def _dealt(sample: Tallies, is_donor: BoolArray, rng: np.random.Generator) -> Ta
 
 
 class _Lie(NamedTuple):
-    """What a coalition lies about."""
+    """What a coalition lies about.
+
+    The learner may only suspect it because no decision depends on it; an audit flags it then, too,
+    if the evidence is clear.
+    """
 
     name: str
     items: str
@@ -153,6 +162,11 @@ def audit_server(
     policy, weights = learned.policy, learned.estimates.user_weights
     agreement = find_agreement(tallies, learned.estimates, rng=generator(0, "audit"))
     lies = _lies(log, learned, agreement)
+    told = policy.source["evidence"]["lies"]
+    for lie, said, odds in zip(lies, told, agreement.by_coalition, strict=True):
+        if lie.is_flagged and is_suspected(said):
+            is_member = (odds > 0.0) & ~is_honest
+            weights = np.where(is_member, np.minimum(weights, special.expit(-odds)), weights)
     groups, reasons = _in_words(lies, weights, agreement, is_fake)
     mark_reviewed(reasons, is_fake, events.users[is_cleared].astype(np.int64))
     accounts = log.accounts(weights, agreement.evidence, groups, reasons, agreement.p_values)
@@ -225,7 +239,7 @@ def _lies(log: AuditedLog, learned: Learned, agreement: Agreement) -> list[_Lie]
             name = f"{'raises' if lie['direction'] == 'up' else 'lowers'} {items}"
         mean = float(plays @ means / max(float(plays.sum()), 1.0))
         usual = float(rest @ means / max(float(rest.sum()), 1e-9))
-        is_flagged = not is_suspected(lie)
+        is_flagged = not is_suspected(lie) or lie["nats"] >= max(CLEAR, EACH * lie["accounts"])
         name = name if is_flagged else f"suspected: {name}"
         lies.append(_Lie(name, items, lie["accounts"], is_flagged, plays, means, mean, usual))
     return lies
@@ -322,7 +336,7 @@ def _statement(
     return (
         f"A coalition was found: {counted(n_flagged, 'account')} stand out, and up to "
         f"{share.high * n_users:,.0f} of {n_users:,} may belong to it; they {what}.{loss}{doubt} "
-        f"{flagged_by_mistake(FLAGGED_WHERE_SERVERS_CHOSE, n_users - n_flagged)}"
+        f"{flagged_by_mistake(FLAGGED_WHERE_SERVERS_CHOSE, n_users, n_flagged)}"
     )
 
 

@@ -529,5 +529,5 @@ def _statement(found: Coordination, share: Interval, moved: str) -> str:
         f"Coordinated accounts were found: {flagged:,} stand out{groups}, at least "
         f"{share.low:.1%} of all; how many more hide cannot be known."
         f"{f' They {moved}.' if moved else ''} "
-        f"{flagged_by_mistake(FLAGGED_WHERE_USERS_CHOSE, n_users - flagged)}"
+        f"{flagged_by_mistake(FLAGGED_WHERE_USERS_CHOSE, n_users, flagged)}"
     )

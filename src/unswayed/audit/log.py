@@ -323,14 +323,15 @@ def share_bounds(count: int, n_users: int) -> tuple[float, float]:
     return float(interval.low), float(interval.high)
 
 
-def flagged_by_mistake(rate: float, n_honest: int) -> str:
+def flagged_by_mistake(rate: float, n_users: int, n_flagged: int) -> str:
     """Return how many honest accounts to expect among the flagged ones, as a sentence.
 
-    >>> flagged_by_mistake(0.002, 1000).partition(": ")[2]
-    'in test logs 0.2% of honest accounts were flagged.'
+    >>> flagged_by_mistake(0.002, 1000, 50).partition(":")[0]
+    'About 2 of the flagged accounts may be honest'
     """
-    expected = rate * n_honest
+    expected = rate * (n_users - n_flagged)
     count = f"About {expected:,.0f}" if expected >= 0.5 else "Fewer than one"
+    count = "Any" if expected >= n_flagged else count
     return (
         f"{count} of the flagged accounts may be honest: in test logs {percent(rate)} of honest "
         "accounts were flagged."
