@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -231,6 +232,9 @@ def set_state(connection: Connection, name: str, state: str) -> Campaign:
     connection.execute("UPDATE campaigns SET state = ? WHERE name = ?", (state, name))
     bump(connection)
     return campaign(connection, name)
+
+
+archive, restore = partial(set_state, state=ARCHIVED), partial(set_state, state=ACTIVE)
 
 
 def delete_campaign(connection: Connection, name: str) -> None:

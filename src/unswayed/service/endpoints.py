@@ -326,18 +326,10 @@ async def delete_campaign(call: Call) -> dict[str, Any]:
 
 
 archive_campaign = _of_store(
-    "POST",
-    f"{_V1}/archive",
-    "archive_campaign",
-    "Stop deciding.",
-    partial(catalogue.set_state, state=catalogue.ARCHIVED),
+    "POST", f"{_V1}/archive", "archive_campaign", "Stop deciding.", catalogue.archive
 )
 restore_campaign = _of_store(
-    "POST",
-    f"{_V1}/restore",
-    "restore_campaign",
-    "Resume deciding.",
-    partial(catalogue.set_state, state=catalogue.ACTIVE),
+    "POST", f"{_V1}/restore", "restore_campaign", "Resume deciding.", catalogue.restore
 )
 
 
