@@ -190,7 +190,9 @@ class Endpoint:
         query: bytes = b"",
     ) -> Reply | Response:
         """Return the response, errors too; one of Starlette's if it is streamed."""
-        headers, started, status = dict(header_list), time.perf_counter(), 500
+        headers = dict(header_list)
+        started = time.perf_counter()
+        status = 500
         try:
             result = await self._result(service, address, headers, path, body, query)
             if isinstance(result, Response):

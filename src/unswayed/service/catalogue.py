@@ -234,7 +234,8 @@ def set_state(connection: Connection, name: str, state: str) -> Campaign:
     return campaign(connection, name)
 
 
-archive, restore = partial(set_state, state=ARCHIVED), partial(set_state, state=ACTIVE)
+archive = partial(set_state, state=ARCHIVED)
+restore = partial(set_state, state=ACTIVE)
 
 
 def delete_campaign(connection: Connection, name: str) -> None:

@@ -178,7 +178,8 @@ class Connection:
     It detects that its file was removed or replaced.
     """
 
-    _begin, _begin_reading = "BEGIN IMMEDIATE", "BEGIN"
+    _begin = "BEGIN IMMEDIATE"
+    _begin_reading = "BEGIN"
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection

@@ -71,7 +71,8 @@ class PostgresqlConnection(Connection):
     """A connection to a server."""
 
     _connection: psycopg.Connection[Any]  # type: ignore[assignment]
-    _begin, _begin_reading = "BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    _begin = "BEGIN"
+    _begin_reading = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection

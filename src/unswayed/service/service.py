@@ -307,7 +307,8 @@ class Service:
             for request, one in zip(asked, decided, strict=True)
             if isinstance(one, Record) and isinstance(request, DecideRequest)
         ]
-        first = new = [one for _, one in made]
+        new = [one for _, one in made]
+        first = new
         payloads = [encode_record(one) for one in first]
         is_keyed = any(request.idempotency_key for request, _ in made)
         if is_keyed:

@@ -337,7 +337,8 @@ def _page(
 ) -> Response:
     """Return a whole page with a macro in it; ``area`` says where in the navigation it is."""
     campaign = None if call is None else call.path.get("campaign")
-    inside, is_signed_in = content(name, *values), viewer is not _NOBODY
+    inside = content(name, *values)
+    is_signed_in = viewer is not _NOBODY
     return _html(content("page", title, inside, campaign, area, is_signed_in).lstrip(), status)
 
 
