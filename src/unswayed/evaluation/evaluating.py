@@ -280,7 +280,7 @@ class Comparison(NamedTuple):
                 expected = (np.append(table, beside, 2) * model).sum(axis=2)[halves, s]
                 pair.append(Terms(users, expected, table[halves, s, a] * inverse, residuals))
             logged = Terms(users, fitted, np.ones(len(events)), residuals)
-            found.append((pair[0], pair[0].minus([*pair, logged][1])))
+            found.append((pair[0], pair[0].minus(pair[1] if len(pair) > 1 else logged)))
         return cls(tuple(found), weights, any(one.halves for one in policies[1:]))
 
     def rows(self, selected: BoolArray) -> Comparison:

@@ -121,19 +121,19 @@ def table(
         any(row[at] is not None for row in rows) and all(map(is_number, (row[at] for row in rows)))
         for at in range(len(columns))
     ]
-    is_numeric, is_more = ' class="number"', ' class="more"'
+    number, more = ' class="number"', ' class="more"'
     head = "".join(
-        f"<th{is_numeric * number}>{text_of(name)}</th>"
-        for name, number in zip(columns, are_numbers, strict=True)
+        f"<th{number if is_numeric else ''}>{text_of(column)}</th>"
+        for column, is_numeric in zip(columns, are_numbers, strict=True)
     )
     lines = [
-        f"<tr{is_more * (at >= shown)}>{''.join(map(_cell, row, are_numbers))}</tr>"
+        f"<tr{more if at >= shown else ''}>{''.join(map(_cell, row, are_numbers))}</tr>"
         for at, row in enumerate(rows)
     ]
-    fold = (
-        f'<label class="small soft"><input type="checkbox" class="unfold">all {len(rows):,} rows'
-        "</label>"
-    ) * (len(rows) > shown)
+    fold = ""
+    if len(rows) > shown:
+        box = '<input type="checkbox" class="unfold">'
+        fold = f'<label class="small soft">{box}all {len(rows):,} rows</label>'
     mark = "" if name is None else f' data-name="{text_of(name)}" data-shown="{shown}"'
     return (
         f'<div class="folded">{fold}<div class="wide"><table{mark}><thead><tr>{head}</tr></thead>'
