@@ -689,8 +689,7 @@ class RobustMCB:
             Fields of ``Columns``: ``fit(log, user="account_id", context=["country", "device"])``.
         """
         self._partition = None
-        options: Any = {"design": design, "columns": columns, "on_bad_rows": on_bad_rows}
-        return self._fit((), log, **options, **names)
+        return self._fit((), log, design=design, columns=columns, on_bad_rows=on_bad_rows, **names)
 
     def partial_fit(self, log: Log, **options: Any) -> RobustMCB:
         """Learn from a log and from those that were fitted before; parameters as for ``fit``.

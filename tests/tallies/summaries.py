@@ -1,8 +1,21 @@
-"""The summary of a log that can be learned from, for tests to change a field of."""
+"""The summary of a log that can be learned from, for tests to change a field of; dense tallies."""
 
 from __future__ import annotations
 
+import numpy as np
+from scipy import sparse
+
+from unswayed.arrays import FloatArray
+from unswayed.tallies import Tallies
 from unswayed.tallies.log_summary import LogSummary
+
+
+def dense(tallies: Tallies, values: FloatArray) -> FloatArray:
+    """Return values of all entries as a table of users and cells."""
+    shape = (tallies.n_users, tallies.n_cells)
+    table = sparse.csr_array((values, tallies.cells, tallies.indptr), shape=shape)
+    return np.asarray(table.todense())
+
 
 SOUND = LogSummary(
     n_events=100,

@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tallies.summaries import dense
 from unswayed.tallies import Tallies, entry_users, joined, tally
 
 SHAPE: dict[str, Any] = {"n_users": 30, "n_contexts": 4, "n_actions": 3}
@@ -16,10 +17,6 @@ def random_log(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
         # Quarters add up exactly, so equality below is exact whatever the order.
         rng.integers(-8, 8, size=n) / 4,
     )
-
-
-def dense(tallies: Tallies, values: np.ndarray) -> np.ndarray:
-    return np.asarray(tallies.csr(values).todense())
 
 
 def test_tallies_equal_plain_sums_over_the_log(rng: np.random.Generator) -> None:

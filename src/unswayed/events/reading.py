@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,12 +20,10 @@ from unswayed.events.events import LARGEST_REWARD, Events
 from unswayed.events.hashing import labels_of_column, ordered_users
 from unswayed.events.labels import Label
 from unswayed.events.sources import OpenLog, Source, named, opened, quoted
-from unswayed.events.thinning import latest_possible
+from unswayed.events.thinning import TOLERANCE
 from unswayed.memory import CELL_BYTES, CONTEXT_BYTES, ROW_BYTES, USER_BYTES, check_fits
 
-_BATCH = (
-    1 << 20
-)  # Ours: rows that come from DuckDB at a time; known users are hashed again for each
+_BATCH = 1 << 20  # Ours: rows at a time; the users known by then are encoded again for each batch
 _ATTRIBUTE_BYTES = 40  # Ours: estimated, of an event, encoded and as the linear model reads it
 
 
@@ -256,7 +255,7 @@ def _create_view(log: OpenLog, *, may_be_words: bool, has_times: bool, is_dated:
     moment = seconds_sql(log, columns.time) if has_times and columns.time else "0.0"
     if is_dated:
         checks["time is missing or not a time"] = "NOT isfinite(moment)"
-        checks["time is in the future"] = f"moment > {latest_possible()!r}"
+        checks["time is in the future"] = f"moment > {time.time() + TOLERANCE!r}"
     cases = " ".join(f"WHEN {test} THEN {quoted(reason)}" for reason, test in checks.items())
     log.connection.sql(
         f"""
@@ -362,8 +361,8 @@ def _scan(log: OpenLog, *, has_times: bool) -> Reading:
     bad_rows = dict(sorted(bad_rows.items()))
     ends: tuple[str | None, ...] = (None, None)
     if log.columns.time is not None:
-        time = named(log.columns.time)
-        query = f"SELECT min({time})::VARCHAR, max({time})::VARCHAR FROM raw"
+        moment = named(log.columns.time)
+        query = f"SELECT min({moment})::VARCHAR, max({moment})::VARCHAR FROM raw"
         (ends,) = log.connection.sql(query).fetchall()
     return Reading(
         events,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import time
 
 import numpy as np
 import numpy.typing as npt
@@ -156,8 +155,3 @@ def parsed_half_life(value: float | str) -> float:
             "or 2w (s, m, h, d, w), or a number in the unit of a numeric time column."
         )
     return length
-
-
-def latest_possible() -> float:
-    """Latest acceptable event time, in seconds."""
-    return time.time() + TOLERANCE

@@ -250,11 +250,12 @@ class Exploration:
 
         While the warm-up lasts, its own tallies are all there is, and stand for the main phase.
         """
-        shape = {"n_users": self.n_users, "n_contexts": self.n_contexts}
-        warmup = self._warmup.tallies(**shape) if self._warmup.n_events else None
-        if warmup is not None and not self._main.n_events:
+        phases = self.phases()
+        main, warmup = phases["main"], phases["warmup"]
+        if not self._warmup.n_events:
+            return main, self._design(main, self._sticky()), None
+        if not self._main.n_events:
             return warmup, self._design(warmup, np.zeros(self.n_contexts, np.bool_)), None
-        main = self._main.tallies(**shape)
         return main, self._design(main, self._sticky()), warmup
 
     def _design(self, tallies: Tallies, is_sticky: BoolArray) -> Design:
@@ -269,10 +270,7 @@ class Exploration:
     def _sticky(self) -> BoolArray:
         if self._is_sticky is None:
             # Line 1: the frequent contexts from Algorithm 1.
-            estimate = estimate_context_probabilities(
-                self._warmup.tallies(n_users=self.n_users, n_contexts=self.n_contexts),
-                alpha=self.alpha,
-            )
+            estimate = estimate_context_probabilities(self.phases()["warmup"], alpha=self.alpha)
             is_frequent = self._choose_frequent(
                 estimate.context_probabilities, n_actions=self.n_actions
             )

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.engine import Blocked, BlockedRows
@@ -302,12 +301,6 @@ class Tallies(UserRows, UserTallies):
             [self], [users], [cells], self.n_users, self.n_contexts, len(action_labels)
         )
         return tallies.labelled(self.user_labels, self.context_labels, action_labels)
-
-    def csr(self, values: FloatArray) -> sparse.csr_array:
-        """Return a sparse (n_users, n_cells) array that holds ``values`` at the entries."""
-        return sparse.csr_array(
-            (values, self.cells, self.indptr), shape=(self.n_users, self.n_cells), copy=False
-        )
 
     def in_blocks(self, n_events: int | None = None) -> Tallies:
         """Return the same tallies cut into blocks of users, as the number of events decides.

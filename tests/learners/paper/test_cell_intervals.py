@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.learners.tiny_logs import cut_after, tallied
+from tests.tallies.summaries import dense
 from unswayed.estimators import bounded_mean_intervals, trim_count
 from unswayed.learners.design import RewardBound, sticky_design, uniform_design
 from unswayed.learners.paper import CellIntervals, allowed_actions, guard_intervals
@@ -48,8 +49,8 @@ def test_a_cell_has_the_interval_of_its_users_means(
     tallies = world(rng, is_sticky=is_sticky)
     design = replace((sticky_design if is_sticky else uniform_design)(tallies), rewards=known)
     found = guard_intervals(tallies, design, alpha=0.1)
-    means = tallies.csr(tallies.sums / tallies.counts).toarray()
-    is_met = tallies.csr(tallies.counts).toarray() > 0
+    means = dense(tallies, tallies.sums / tallies.counts)
+    is_met = dense(tallies, tallies.counts) > 0
     everybody = int(np.ceil(0.1 * (N_USERS - 3)))
     share = 0.1 / N_ACTIONS
     for s in range(N_CONTEXTS):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.learners.tiny_logs import cut_after, tallied
+from tests.tallies.summaries import dense
 from unswayed.estimators import spectral_filter
 from unswayed.learners.paper import estimate_context_probabilities
 from unswayed.tallies import Tallies
@@ -32,7 +33,7 @@ def uneven(rng: np.random.Generator, n_users: int = 300) -> Tallies:
 
 def visits_of(tallies: Tallies) -> np.ndarray:
     """Return how often each active user came to each context."""
-    visits = tallies.csr(tallies.counts).toarray().reshape(-1, N_CONTEXTS, 2).sum(axis=2)
+    visits = dense(tallies, tallies.counts).reshape(-1, N_CONTEXTS, 2).sum(axis=2)
     return np.asarray(visits[visits.sum(axis=1) > 0])
 
 

@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 
 from tests.learners.tiny_logs import shape
+from tests.tallies.summaries import dense
 from unswayed.learners.design import RewardBound, design_of_log
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper import FAILURE_PROBABILITY, learn_paper, measure_units
@@ -148,8 +149,8 @@ def test_where_colluders_may_be_in_the_majority_there_is_no_bound(rng: np.random
 def test_the_sampling_part_is_the_normal_error_of_the_users_mean(rng: np.random.Generator) -> None:
     """FAILURE_PROBABILITY is shared among the actions of a context."""
     tallies = log(rng, "normal")
-    means = tallies.csr(tallies.sums / tallies.counts).toarray()
-    is_met = tallies.csr(np.ones(len(tallies.cells))).toarray() > 0
+    means = dense(tallies, tallies.sums / tallies.counts)
+    is_met = dense(tallies, np.ones(len(tallies.cells))) > 0
     errors = [
         means[met, cell].std(ddof=1) / np.sqrt(met.sum()) for cell, met in enumerate(is_met.T)
     ]

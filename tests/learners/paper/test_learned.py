@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.learners.tiny_logs import tallied
+from tests.tallies.summaries import dense
 from unswayed.estimators import trimmed_mean
 from unswayed.learners.design import Design, RewardBound, sticky_design, uniform_design
 from unswayed.learners.paper import estimate_context_probabilities, guard_intervals, learn_paper
@@ -113,8 +114,8 @@ def test_per_visit_frequent_contexts_are_trimmed_means_of_the_visitors(
     tallies, design = world(rng)
     learned = learn_paper(tallies, design, alpha=0.1, per_visit=True)
     plain = learn_paper(tallies, design, alpha=0.1)
-    means = tallies.csr(tallies.sums / tallies.counts).toarray()
-    came = tallies.csr(tallies.counts).toarray() > 0
+    means = dense(tallies, tallies.sums / tallies.counts)
+    came = dense(tallies, tallies.counts) > 0
     for context in (1, 3):
         for action in range(N_ACTIONS):
             cell = context * N_ACTIONS + action

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.learners.tiny_logs import tallied
+from tests.tallies.summaries import dense
 from unswayed.learners.paper import RewardUnits, measure_units
 from unswayed.tallies import Tallies, tally
 
@@ -93,8 +94,7 @@ def test_too_many_who_break_the_rule_show_that_rewards_are_not_binary(
     tallies = two_values(*counts)
     units = measure_units(tallies, alpha=alpha)
     totals, numbers = (
-        np.asarray(tallies.csr(column).sum(axis=1))[:-1]
-        for column in (tallies.sums, tallies.counts)
+        dense(tallies, column).sum(axis=1)[:-1] for column in (tallies.sums, tallies.counts)
     )
     assert units.origin == pytest.approx(np.median(totals / numbers))
     assert units.n_certain == 0
