@@ -22,8 +22,13 @@ from unswayed.learners.bounded import Reviewed
 from unswayed.learners.change_test import changes_between
 from unswayed.learners.design import design_of_log
 from unswayed.learners.explaining import notes_on_log, notes_on_policy, notes_on_summary
-from unswayed.learners.features.honest import with_partition
-from unswayed.learners.features.shape import Shape, in_leaves_of, learn_shape, stored_shape
+from unswayed.learners.features.shape import (
+    Shape,
+    in_leaves_of,
+    learn_shape,
+    stored_shape,
+    with_partition,
+)
 from unswayed.learners.learning import learn_policy
 from unswayed.learners.options import LearnOptions
 from unswayed.learners.unknown_fraction import FLOOR

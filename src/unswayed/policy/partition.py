@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,9 @@ EVERYBODY = "everybody"
 #: What rules call the choice of the linear model.
 ADVICE = "advice"
 
+#: Arrays of the linear model, in their order.
+_ARRAYS = ("centres", "scales", "coefficients")
+
 
 @dataclass(frozen=True, slots=True)
 class Feature:
@@ -83,13 +87,18 @@ class Feature:
         """Return the code of one value."""
         if self.edges is not None:
             number = self.number(value)
-            if not math.isfinite(number):
-                return MISSING
-            return int(np.searchsorted(self.edges, number, side="right")) + 2
+            return bisect_right(self.edges, number) + 2 if math.isfinite(number) else MISSING
         text = plain_text(value)
         if text is None:
             return MISSING
         return self.levels.index(text) + 2 if text in self.levels else OTHER
+
+    def column(self, value: Any) -> AttributeColumn:
+        """Return a column of one value."""
+        if self.is_number:
+            return np.array([self.number(value)])
+        text = plain_text(value)
+        return Categories(np.array([-1 if text is None else 0], np.int32), (text or "",))
 
     def number(self, value: Any) -> float:
         """Return a value as a number, NaN if it is missing; refuse anything else."""
@@ -118,18 +127,17 @@ class Feature:
         return f"{low}{name}{high}" + (" (or missing)" if MISSING in codes else "")
 
     def _listed(self, codes: Sequence[int]) -> str:
-        special = {MISSING: "missing", OTHER: "other"}
-        names = [special[code] if code < 2 else self.levels[code - 2] for code in codes]
+        texts = ("missing", "other", *self.levels)
+        names = [texts[code] for code in codes]
         if len(names) > _SHOWN:
-            return " or ".join(names[: _SHOWN - 1]) + f" or one of {len(names) - _SHOWN + 1} more"
+            names[_SHOWN - 1 :] = [f"one of {len(names) - _SHOWN + 1} more"]
         return " or ".join(names)
 
     def to_json(self) -> dict[str, Any]:
         """Return the feature as plain JSON values."""
+        kind: dict[str, Any] = {"type": "category", "levels": list(self.levels)}
         if self.edges is not None:
-            kind: dict[str, Any] = {"type": "number", "edges": list(self.edges)}
-        else:
-            kind = {"type": "category", "levels": list(self.levels)}
+            kind = {"type": "number", "edges": list(self.edges)}
         return {"name": self.name, **kind, "trusted": self.is_trusted}
 
     @classmethod
@@ -186,28 +194,21 @@ class LinearAdvice:
 
     def to_json(self) -> dict[str, Any]:
         """Return the model as plain JSON values."""
-        return {
-            "actions": list(self.actions),
-            "centres": self.centres.tolist(),
-            "scales": self.scales.tolist(),
-            "coefficients": self.coefficients.tolist(),
-        }
+        arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
+        return {"actions": list(self.actions), **arrays}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], features: Sequence[Feature]) -> LinearAdvice:
         """Return the model that ``to_json`` wrote."""
         actions = tuple(value["actions"])
-        centres, scales, coefficients = (
-            np.array(value[name], dtype=np.float64)
-            for name in ("centres", "scales", "coefficients")
-        )
+        arrays = [np.array(value[name], dtype=np.float64) for name in _ARRAYS]
         n_columns = int(first_columns(features)[-1])
-        shapes = (len(features),), (len(features),), (len(actions), n_columns)
-        if (centres.shape, scales.shape, coefficients.shape) != shapes:
+        shapes = [(len(features),), (len(features),), (len(actions), n_columns)]
+        if [array.shape for array in arrays] != shapes:
             raise ValueError("the advice")
-        if not all(np.isfinite(array).all() for array in (centres, scales, coefficients)):
+        if not all(np.isfinite(array).all() for array in arrays):
             raise ValueError("a number of the advice")
-        return cls(actions, centres, scales, coefficients)
+        return cls(actions, *arrays)
 
 
 def first_columns(features: Sequence[Feature]) -> IntArray:
@@ -229,19 +230,18 @@ def design_rows(
 
     Shape (n_rows, 1 + n_features) each: every feature has one such column.
     """
-    n_rows = len(columns[features[0].name])
-    places = np.zeros((n_rows, 1 + len(features)), np.int64)
-    values = np.ones((n_rows, 1 + len(features)))
-    starts = first_columns(features)
+    shape = len(columns[features[0].name]), 1 + len(features)
+    places, values = np.zeros(shape, np.int64), np.ones(shape)
+    places[:, 1:] = first_columns(features)[:-1]
     for j, feature in enumerate(features):
         column = columns[feature.name]
         if isinstance(column, Categories):
-            places[:, j + 1] = starts[j] + feature.codes(column)
+            places[:, j + 1] += feature.codes(column)
             continue
+        score = ((column - centres[j]) / scales[j]).clip(-LARGEST_SCORE, LARGEST_SCORE)
         is_known = np.isfinite(column)
-        score = (np.where(is_known, column, centres[j]) - centres[j]) / scales[j]
-        places[:, j + 1] = starts[j] + ~is_known
-        values[:, j + 1] = np.where(is_known, score.clip(-LARGEST_SCORE, LARGEST_SCORE), 1.0)
+        places[:, j + 1] += ~is_known
+        values[:, j + 1] = np.where(is_known, score, 1.0)
     return places, values
 
 
@@ -256,9 +256,33 @@ class Split:
     branches: tuple[tuple[int, ...], ...]
     children: tuple[int, ...]
 
+    def steps(self) -> dict[int, int]:
+        """Return the child by code."""
+        pairs = zip(self.branches, self.children, strict=True)
+        return {code: child for codes, child in pairs for code in codes}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the node as plain JSON values."""
+        branches = [list(codes) for codes in self.branches]
+        return {"feature": self.feature, "branches": branches, "children": list(self.children)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Split:
+        """Return the node that ``to_json`` wrote."""
+        branches = tuple(tuple(map(int, codes)) for codes in value["branches"])
+        return cls(int(value["feature"]), branches, tuple(map(int, value["children"])))
+
 
 #: A tree; node 0 is its root, None is a leaf.
 Nodes = tuple[Split | None, ...]
+
+
+def single_split(feature: int, branches: Sequence[Sequence[int]]) -> Nodes:
+    """Return a tree with a leaf for each branch of one split; a single leaf if there is one."""
+    if len(branches) < 2:
+        return (None,)
+    children = range(1, len(branches) + 1)
+    return (Split(feature, tuple(map(tuple, branches)), tuple(children)), *(None for _ in children))
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +307,29 @@ class Partition:
     advice: LinearAdvice | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        _check_tree(self)
+        """Refuse nodes that are no tree, or that name features and codes that there are not."""
+        features, nodes = self.all_features, self.nodes
+        if not features or len({feature.name for feature in features}) < len(features):
+            raise InputError("a partition needs features, each with a name of its own.")
+        children: list[int] = []
+        for place, node in enumerate(nodes):
+            if node is None:
+                continue
+            if not 0 <= node.feature < len(features) or len(node.branches) != len(node.children):
+                raise InputError(f"the partition is damaged: node {place} is malformed.")
+            codes = [code for branch in node.branches for code in branch]
+            n_codes = features[node.feature].n_codes
+            if len(set(codes)) < len(codes) or not all(0 <= code < n_codes for code in codes):
+                raise InputError(
+                    f"the partition is damaged: the codes of node {place} are malformed."
+                )
+            if not all(child > place for child in node.children):
+                raise InputError(
+                    f"the partition is damaged: node {place} has no children after it."
+                )
+            children += node.children
+        if sorted(children) != list(range(1, len(nodes))) or not nodes:
+            raise InputError("the partition is damaged: its nodes are no tree.")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -326,8 +372,7 @@ class Partition:
                 rules[number] = _shortened(" and ".join(conditions)) or EVERYBODY
                 continue
             for codes, child in zip(node.branches, node.children, strict=True):
-                before = allowed[number].get(node.feature)
-                kept = set(codes) if before is None else before & set(codes)
+                kept = allowed[number].get(node.feature, set(codes)) & set(codes)
                 allowed[child] = {**allowed[number], node.feature: kept}
         return _told_apart(rules)
 
@@ -343,16 +388,7 @@ class Partition:
     @cached_property
     def _steps(self) -> list[dict[int, int]]:
         """Child by code of each node; empty for leaves."""
-        return [
-            {}
-            if node is None
-            else {
-                code: child
-                for codes, child in zip(node.branches, node.children, strict=True)
-                for code in codes
-            }
-            for node in self.nodes
-        ]
+        return [node.steps() if node else {} for node in self.nodes]
 
     def leaf(self, attributes: Mapping[str, Any]) -> str | None:
         """Return the rule of the leaf of some attributes; None if a value is not known there.
@@ -386,15 +422,7 @@ class Partition:
 
     def _advised(self, attributes: Mapping[str, Any]) -> int:
         assert self.advice is not None
-        columns: dict[str, AttributeColumn] = {}
-        for feature in self.features:
-            value = attributes[feature.name]
-            if feature.is_number:
-                columns[feature.name] = np.array([feature.number(value)])
-            else:
-                text = plain_text(value)
-                is_known = 0 if text is not None else -1
-                columns[feature.name] = Categories(np.array([is_known], np.int32), (text or "",))
+        columns = {one.name: one.column(attributes[one.name]) for one in self.features}
         return int(self.advice.choices(self.features, columns)[0])
 
     def leaves(self, columns: Mapping[str, AttributeColumn]) -> IntArray:
@@ -425,8 +453,7 @@ class Partition:
                 leaves[rows] = order[self._rules[place]]
                 continue
             step = np.full(self.all_features[node.feature].n_codes, -1, np.int64)
-            for listed, child in zip(node.branches, node.children, strict=True):
-                step[list(listed)] = child
+            step[list(self._steps[place])] = list(self._steps[place].values())
             towards = step[codes[node.feature][rows]]
             for child in node.children:
                 waiting[child] = rows[towards == child]
@@ -444,16 +471,7 @@ class Partition:
             "version": VERSION,
             "features": [feature.to_json() for feature in self.features],
             "advice": None if self.advice is None else self.advice.to_json(),
-            "nodes": [
-                None
-                if node is None
-                else {
-                    "feature": node.feature,
-                    "branches": [list(codes) for codes in node.branches],
-                    "children": list(node.children),
-                }
-                for node in self.nodes
-            ],
+            "nodes": [node and node.to_json() for node in self.nodes],
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -466,21 +484,13 @@ class Partition:
         try:
             check_version(value, "partition", format_name=FORMAT, version=VERSION)
             features = tuple(Feature.from_json(feature) for feature in value["features"])
-            advice = value["advice"]
-            partition = cls(
-                features,
-                tuple(
-                    None
-                    if node is None
-                    else Split(
-                        int(node["feature"]),
-                        tuple(tuple(int(code) for code in codes) for codes in node["branches"]),
-                        tuple(int(child) for child in node["children"]),
-                    )
-                    for node in value["nodes"]
-                ),
-                None if advice is None else LinearAdvice.from_json(advice, features),
+            nodes = tuple(
+                node if node is None else Split.from_json(node) for node in value["nodes"]
             )
+            advice = value["advice"]
+            if advice is not None:
+                advice = LinearAdvice.from_json(advice, features)
+            partition = cls(features, nodes, advice)
         except InputError:
             raise
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
@@ -492,28 +502,6 @@ class Partition:
         return partition
 
 
-def _check_tree(partition: Partition) -> None:
-    """Refuse nodes that are no tree, or that name features and codes that there are not."""
-    features, nodes = partition.all_features, partition.nodes
-    if not features or len({feature.name for feature in features}) < len(features):
-        raise InputError("a partition needs features, each with a name of its own.")
-    children: list[int] = []
-    for place, node in enumerate(nodes):
-        if node is None:
-            continue
-        if not 0 <= node.feature < len(features) or len(node.branches) != len(node.children):
-            raise InputError(f"the partition is damaged: node {place} is malformed.")
-        codes = [code for branch in node.branches for code in branch]
-        n_codes = features[node.feature].n_codes
-        if len(set(codes)) < len(codes) or not all(0 <= code < n_codes for code in codes):
-            raise InputError(f"the partition is damaged: the codes of node {place} are malformed.")
-        if not all(child > place for child in node.children):
-            raise InputError(f"the partition is damaged: node {place} has no children after it.")
-        children += node.children
-    if sorted(children) != list(range(1, len(nodes))) or not nodes:
-        raise InputError("the partition is damaged: its nodes are no tree.")
-
-
 def _shortened(rule: str) -> str:
     """Return a rule whose text is a key of databases and part of signed decisions."""
     kept = rule.encode()[:_LONGEST_RULE].decode(errors="ignore")
@@ -522,11 +510,12 @@ def _shortened(rule: str) -> str:
 
 def _told_apart(rules: dict[int, str]) -> dict[int, str]:
     """Append a number to rules that read the same when they are shortened."""
-    counts, seen, result = Counter(rules.values()), Counter[str](), {}
+    counts, seen = Counter(rules.values()), Counter[str]()
     for number, rule in rules.items():
         seen[rule] += 1
-        result[number] = rule if counts[rule] == 1 else f"{rule} ({seen[rule]})"
-    return result
+        if counts[rule] > 1:
+            rules[number] = f"{rule} ({seen[rule]})"
+    return rules
 
 
 def draw_tree(partition: Partition, captions: Mapping[str, str], axes: Axes) -> None:
@@ -600,7 +589,5 @@ def context_label(
 
 def _binned(name: str, edges: Sequence[float], value: Any) -> str | None:
     """Return the label of a number's bin; None if it is missing or not finite."""
-    number = Feature(name, tuple(edges)).number(value)
-    if not math.isfinite(number):
-        return None
-    return bin_labels(name, edges)[int(np.searchsorted(edges, number, side="right"))]
+    code = Feature(name, tuple(edges)).code(value)
+    return None if code == MISSING else bin_labels(name, edges)[code - 2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -17,7 +17,7 @@ from unswayed.learners.features.advice import cross_fitted_advice
 from unswayed.learners.features.encoding import Rows, encoded, fitted_features
 from unswayed.learners.features.trees import Grower, Growth
 from unswayed.names import find
-from unswayed.policy.partition import Partition
+from unswayed.policy.partition import Feature, Partition
 from unswayed.randomness import generator
 from unswayed.robust_mcb import RobustMCB
 from unswayed.simulation.simulate import Row, repeated
@@ -76,9 +76,8 @@ class World:
     def share(self, actions: IntArray) -> float:
         """Return the share of (best − random) that actions reach on the fresh visits."""
         best, random = self.means.max(axis=1).mean(), self.means.mean()
-        return float(
-            (self.means[np.arange(len(actions)), actions].mean() - random) / (best - random)
-        )
+        reached = self.means[np.arange(len(actions)), actions].mean()
+        return float((reached - random) / (best - random))
 
     def without_bots(self) -> World:
         """Return the same log of honest users alone."""
@@ -92,35 +91,28 @@ class _Attributes:
     def __init__(self, kind: Kind, rng: np.random.Generator) -> None:
         self.names = [f"x{place}" for place in range(kind.n_attributes)]
         # A number, then categories of few and many levels, and so on.
-        self.n_levels = [
-            0 if place % 2 == 0 else (3, 8, 30)[place // 2 % 3]
-            for place in range(kind.n_attributes)
-        ]
+        self.n_levels = [(0, 3, 0, 8, 0, 30)[place % 6] for place in range(kind.n_attributes)]
         self.shares = [rng.dirichlet(np.full(max(n, 1), 2.0)) for n in self.n_levels]
-        self.is_of_user = [place % 4 < 2 for place in range(kind.n_attributes)]
 
     def draw(self, users: IntArray, n_users: int, rng: np.random.Generator) -> list[FloatArray]:
         """Return the attributes of visits; numbers and codes of levels."""
         columns = []
-        for n_levels, shares, is_of_user in zip(
-            self.n_levels, self.shares, self.is_of_user, strict=True
-        ):
+        for place, (n_levels, shares) in enumerate(zip(self.n_levels, self.shares, strict=True)):
+            is_of_user = place % 4 < 2
             size = n_users if is_of_user else len(users)
-            drawn = (
-                rng.standard_normal(size) if n_levels == 0 else rng.choice(n_levels, size, p=shares)
-            )
+            drawn = rng.choice(n_levels, size, p=shares) if n_levels else rng.standard_normal(size)
             columns.append((drawn[users] if is_of_user else drawn).astype(np.float64))
         return columns
 
     def table(self, columns: list[FloatArray], is_missing: BoolArray) -> dict[str, pa.Array]:
         """Return columns as a log has them; one visit in twenty lacks the first."""
         named = {}
-        for place, (name, column) in enumerate(zip(self.names, columns, strict=True)):
-            mask = is_missing if place == 0 else np.zeros(len(column), np.bool_)
-            if self.n_levels[place] == 0:
-                named[name] = pa.array(np.round(column, 4), mask=mask)
-            else:
+        for name, n_levels, column in zip(self.names, self.n_levels, columns, strict=True):
+            if n_levels:
                 named[name] = pa.array([f"v{int(code)}" for code in column])
+            else:
+                mask = is_missing if name == self.names[0] else None
+                named[name] = pa.array(np.round(column, 4), mask=mask)
         return named
 
 
@@ -149,9 +141,9 @@ class _Truth:
         if truth == "piecewise":
             region = np.zeros(n, np.int64)
             for place in self.used[: int(np.log2(len(self.effects)))]:
-                codes = columns[place].astype(np.int64)
-                is_number = self.n_levels[place] == 0
-                side = columns[place] > self.cuts[place] if is_number else self.sides[place][codes]
+                side = columns[place] > self.cuts[place]
+                if self.n_levels[place]:
+                    side = self.sides[place][columns[place].astype(np.int64)]
                 region = 2 * region + side
             return result + self.effects[region]
         scale = 1.0 / np.sqrt(len(self.used))
@@ -199,7 +191,7 @@ def build(kind: Kind, seed: int) -> World:
     means = truth.means(columns)
     actions, propensities = _logged(kind, means, rng)
     rewards = _rewards(kind, means[np.arange(len(users)), actions], levels[users], rng)
-    rewards = _forged(kind, rewards, is_bot, actions, best, target, rng)
+    rewards = _forged(kind, rewards, is_bot & (actions == target), is_bot & (actions == best), rng)
     log = {
         "user": pa.array([f"u{code}" for code in rng.permutation(kind.n_users)[users]]),
         **attributes.table(columns, rng.random(len(users)) < 0.05),
@@ -244,15 +236,12 @@ def _rewards(
 def _forged(
     kind: Kind,
     rewards: FloatArray,
-    is_bot: BoolArray,
-    actions: IntArray,
-    best: int,
-    target: int,
+    on_target: BoolArray,
+    on_best: BoolArray,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Return the rewards that bots report beside those of honest users."""
+    """Return the rewards that bots report, on two actions, beside those of honest users."""
     low, high = {"stars": (1.0, 5.0), "clicks": (0.0, 1.0), "baskets": (0.0, 60.0)}[kind.rewards]
-    on_target, on_best = is_bot & (actions == target), is_bot & (actions == best)
     rewards = rewards.copy()
     match kind.attack:
         case "push" | "segment" | "forged":
@@ -270,7 +259,7 @@ def _forged(
 Player = Callable[["World", float], tuple[IntArray, str]]
 
 
-def codes_of(labels: list[object]) -> IntArray:
+def codes_of(labels: Iterable[object]) -> IntArray:
     """Return the codes of actions."""
     return np.array([int(str(label)[1:]) for label in labels])
 
@@ -279,7 +268,7 @@ def features(world: World, alpha: float) -> tuple[IntArray, str]:
     """Ours."""
     learner = RobustMCB(alpha=alpha, features=world.features).fit(world.log)
     leaves = len(learner.policy_.context_labels)
-    return codes_of(list(learner.predict(world.visits))), f"{leaves} leaves"
+    return codes_of(learner.predict(world.visits)), f"{leaves} leaves"
 
 
 def without_bots(world: World, alpha: float) -> tuple[IntArray, str]:
@@ -294,34 +283,34 @@ def constant(world: World, _: float) -> tuple[IntArray, str]:
     return np.full(len(world.visits), int(best[1:])), str(best)
 
 
-def _plain(world: World) -> tuple[Rows, Partition, dict[str, AttributeColumn], list[str]]:
-    columns = Columns(features=tuple(world.features))
-    reading = read_events(world.log, columns=columns)
-    events, attributes = reading.events, dict(reading.attributes)
+def _plain(
+    world: World,
+) -> tuple[Rows, tuple[Feature, ...], list[str], Mapping[str, AttributeColumn]]:
+    reading = read_events(world.log, columns=Columns(features=tuple(world.features)))
+    events, attributes = reading.events, reading.attributes
     found = fitted_features(attributes, events, np.ones(events.n_users))
     weights = np.ones(len(events))
     if events.propensities is not None:
         weights = 1.0 / events.propensities / (1.0 / events.propensities).mean()
     rows = Rows.of(events, encoded(found, attributes), weights)
-    return rows, Partition(found), attributes, events.action_labels.texts
+    return rows, found, events.action_labels.texts, attributes
 
 
-def _tree(world: World, strictness: float) -> tuple[IntArray, str]:
-    rows, start, _, actions = _plain(world)
-    grower = Grower(rows, start.features, np.ones(rows.n_users), 1.0)
+def plain_tree(world: World, _: float, strictness: float) -> tuple[IntArray, str]:
+    """Grow the same tree without weights of users, and take plain means."""
+    rows, found, actions = _plain(world)[:3]
+    grower = Grower(rows, found, np.ones(rows.n_users), 1.0)
     nodes = grower.grow(Growth(32, 60, 60, strictness), np.ones(len(rows.actions), np.bool_))
-    tree = Partition(start.features, nodes)
+    tree = Partition(found, nodes)
     leaves = tree.leaves_of_codes(list(rows.codes.T))
-    cells = leaves * rows.n_actions + rows.actions
-    n_cells = len(tree.labels) * rows.n_actions
-    weight = np.bincount(cells, rows.weights, n_cells).reshape(-1, rows.n_actions)
-    total = np.bincount(cells, rows.weights * rows.rewards, n_cells).reshape(weight.shape)
+    shape = len(tree.labels), rows.n_actions
+    cells, n_cells = leaves * rows.n_actions + rows.actions, shape[0] * shape[1]
+    weight = np.bincount(cells, rows.weights, n_cells).reshape(shape)
+    total = np.bincount(cells, rows.weights * rows.rewards, n_cells).reshape(shape)
     prior = total.sum(axis=0) / weight.sum(axis=0)
     chosen = ((total + 20 * prior) / (weight + 20)).argmax(axis=1)
-    policy = [actions[code] for code in chosen]
-    visits = attribute_columns(world.visits, world.features)
-    leaves = np.maximum(tree.leaves(visits), 0)
-    return codes_of(list(np.array(policy)[leaves])), f"{len(tree.labels)} leaves"
+    leaves = np.maximum(tree.leaves(attribute_columns(world.visits, world.features)), 0)
+    return codes_of(actions)[chosen[leaves]], f"{shape[0]} leaves"
 
 
 def attribute_columns(table: pa.Table, names: list[str]) -> dict[str, AttributeColumn]:
@@ -330,33 +319,24 @@ def attribute_columns(table: pa.Table, names: list[str]) -> dict[str, AttributeC
     return dict(read_contexts(table, columns=names, numbers=numbers).attributes)
 
 
-def naive_tree(world: World, _: float) -> tuple[IntArray, str]:
-    """Grow the same tree without weights, and take plain means."""
-    return _tree(world, 1.0)
-
-
-def growthbook_tree(world: World, _: float) -> tuple[IntArray, str]:
-    """Grow a tree that splits readily, as contextual bandits of experiment platforms do."""
-    return _tree(world, 0.5)
-
-
 def linear(world: World, _: float) -> tuple[IntArray, str]:
     """Ridge regression, shared and by action, without weights of users."""
-    rows, start, attributes, actions = _plain(world)
+    rows, found, actions, attributes = _plain(world)
     folds = np.arange(rows.n_users) % 2
-    fitted = cross_fitted_advice(start.features, attributes, rows, folds, tuple(actions))
+    fitted = cross_fitted_advice(found, attributes, rows, folds, tuple(actions))
     assert fitted is not None
     visits = attribute_columns(world.visits, world.features)
-    chosen = fitted[0].choices(start.features, visits, is_always_known=True)
-    return codes_of([actions[code - 2] for code in chosen]), ""
+    chosen = fitted[0].choices(found, visits, is_always_known=True)
+    return codes_of(actions)[chosen - 2], ""
 
 
 PLAYERS: dict[str, Player] = {
     "features": features,
     "without-bots": without_bots,
     "constant": constant,
-    "naive-tree": naive_tree,
-    "growthbook-tree": growthbook_tree,
+    "naive-tree": partial(plain_tree, strictness=1.0),
+    # Splits readily, as contextual bandits of experiment platforms do.
+    "growthbook-tree": partial(plain_tree, strictness=0.5),
     "linear": linear,
 }
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.compiled import compiled
@@ -31,24 +30,24 @@ MOST_ACTIONS = 250
 def _add_moments(
     places: IntArray,
     values: FloatArray,
-    actions: npt.NDArray[np.int32],
+    groups: IntArray,
     weights: FloatArray,
     rewards: FloatArray,
     grams: FloatArray,
     products: FloatArray,
 ) -> None:
-    """Add the weighted products of columns, and of columns and rewards, by action."""
+    """Add the weighted products of columns, and of columns and rewards, by group of rows."""
     n_places = places.shape[1]
-    for row in range(len(actions)):
-        weight, action = weights[row], actions[row]
+    for row in range(len(groups)):
+        weight, group = weights[row], groups[row]
         if weight == 0.0:
             continue
         for i in range(n_places):
             value = weight * values[row, i]
             place = places[row, i]
-            products[action, place] += value * rewards[row]
+            products[group, place] += value * rewards[row]
             for j in range(n_places):
-                grams[action, place, places[row, j]] += value * values[row, j]
+                grams[group, place, places[row, j]] += value * values[row, j]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,33 +100,19 @@ def cross_fitted_advice(
     weights = np.maximum(rows.weights, 1e-12)
     rewards = rows.rewards - np.average(rows.rewards, weights=weights)
     variance = max(float(np.average(rewards**2, weights=weights)), 1e-12)
-    moments = []
-    of_rows = folds[rows.users]
-    for fold in range(int(folds.max()) + 1):
-        grams = np.zeros((rows.n_actions, n_columns, n_columns))
-        products = np.zeros((rows.n_actions, n_columns))
-        chosen = of_rows == fold
-        _add_moments(
-            places[chosen],
-            values[chosen],
-            rows.actions[chosen],
-            rows.weights[chosen],
-            rewards[chosen],
-            grams,
-            products,
-        )
-        moments.append(_Moments(grams, products))
-    everything = _Moments(
-        np.sum([part.grams for part in moments], axis=0),
-        np.sum([part.products for part in moments], axis=0),
-    )
-    errors = {
-        penalty: sum(
-            part.error(*(everything - part).effects(variance, penalty)) for part in moments
-        )
-        for penalty in PENALTIES
-    }
-    penalty = min(errors, key=lambda tried: errors[tried])
+    of_rows, shape = folds[rows.users], (int(folds.max()) + 1, rows.n_actions, n_columns)
+    products, grams = np.zeros(shape), np.zeros((*shape, n_columns))
+    groups = of_rows * rows.n_actions + rows.actions
+    sums = grams.reshape(-1, n_columns, n_columns), products.reshape(-1, n_columns)
+    _add_moments(places, values, groups, rows.weights, rewards, *sums)
+    moments = [_Moments(*part) for part in zip(grams, products, strict=True)]
+    everything = _Moments(grams.sum(axis=0), products.sum(axis=0))
+
+    def error(penalty: float) -> float:
+        fitted = ((everything - part).effects(variance, penalty) for part in moments)
+        return sum(part.error(*found) for part, found in zip(moments, fitted, strict=True))
+
+    penalty = min(PENALTIES, key=error)
 
     def model(of: _Moments) -> LinearAdvice:
         return LinearAdvice(actions, centres, scales, of.effects(variance, penalty)[1])

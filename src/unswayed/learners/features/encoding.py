@@ -76,11 +76,7 @@ def fitted_features(
     """Return the features of a log's attributes; every user has one vote, times their weight."""
     votes = user_weights / np.maximum(np.bincount(events.users, minlength=events.n_users), 1)
     return tuple(
-        Feature(
-            name,
-            levels=_levels(column, events, user_weights),
-            is_trusted=name in trusted,
-        )
+        Feature(name, levels=_levels(column, events, user_weights), is_trusted=name in trusted)
         if isinstance(column, Categories)
         else Feature(name, _edges(column, votes[events.users]), is_trusted=name in trusted)
         for name, column in columns.items()

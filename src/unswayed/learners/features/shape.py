@@ -1,4 +1,7 @@
-"""The shape of a partition: screened users, advice, candidate trees, and a choice among them."""
+"""The shape of a partition: screened users, advice, candidate trees, and a choice among them.
+
+And a policy with its partition, and intervals that its shape cannot bias.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,16 @@ from unswayed.events.hashing import HashArray, bits, row_hashes, user_hashes
 from unswayed.events.known import KnownAccounts
 from unswayed.learners.design import design_of_log
 from unswayed.learners.features.advice import cross_fitted_advice
-from unswayed.learners.features.encoding import (
-    Rows,
-    encoded,
-    event_weights,
-    fitted_features,
-)
-from unswayed.learners.features.trees import Grower, Growth, design_effect, with_codes
-from unswayed.learners.methods import method_named
+from unswayed.learners.features.encoding import Rows, encoded, event_weights, fitted_features
+from unswayed.learners.features.trees import Grower, Growth, design_effect
+from unswayed.learners.learning import learn_policy
+from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.learners.options import LearnOptions
 from unswayed.learners.unknown_fraction import estimate_fraction
-from unswayed.policy.partition import ADVICE, Feature, Nodes, Partition, Split
+from unswayed.policy import Policy
+from unswayed.policy.partition import ADVICE, Feature, Nodes, Partition, single_split
 from unswayed.tallies import Tallies, tally_events
-from unswayed.tallies.log_data import digest_of
+from unswayed.tallies.log_data import PreparedLog, digest_of
 
 #: Ours: users that every leaf needs, whatever alpha is.
 MIN_USERS = 60
@@ -39,37 +39,26 @@ N_FOLDS = 3
 #: Ours: plays by which the means of a leaf are shrunken to the log's when candidates are compared.
 _SHRUNKEN_BY = 20.0
 
-#: Ours: standard errors that a gain over the constant is lowered by before candidates are compared
-#: (the one-standard-error rule of Breiman et al. 1984, here against the constant).
-CAUTION = 1.0
-
+#: Ours: probability that a half of the users holds more colluders than honest intervals allow for.
+DELTA = 0.05
 
 #: Ours: probability of a note on leaves that mix what the logging policy told apart, if none does.
 MIXED = 0.01
 
+#: Ours: standard errors that a gain over the constant is lowered by before candidates are compared
+#: (the one-standard-error rule of Breiman et al. 1984, here against the constant).
+CAUTION = 1.0
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One way to partition: a tree, or a single split by the advised action.
-
-    ``strictness`` is the multiple of the chi-square bound that splits exceed, ``floor`` the share
-    of the users, in units of alpha, that a leaf needs.
-    """
-
-    name: str
-    strictness: float = 1.0
-    floor: float = 1.0
-    is_advised: bool = False
-
-
-#: Ours: what is compared with one leaf for everybody.
-CANDIDATES = (
-    Candidate("tree, strict", strictness=2.0),
-    Candidate("tree"),
-    Candidate("tree, small leaves", floor=0.0),
-    Candidate("advice", floor=0.0, is_advised=True),
-)
 ONE_LEAF = "one leaf"
+
+#: Ours: what is compared with it, and of trees the multiple of the chi-square bound that splits
+#: exceed, and the share of the users, in units of alpha, that a leaf needs.
+CANDIDATES = {
+    "tree, strict": (2.0, 1.0),
+    "tree": (1.0, 1.0),
+    "tree, small leaves": (1.0, 0.0),
+    ADVICE: (1.0, 0.0),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,11 +163,10 @@ def learn_shape(
     if options.honest:
         shaped_by = hashes >> np.uint64(63) == 0
         weights[~shaped_by] = 0.0
-    folds = ((hashes >> np.uint64(20)) % np.uint64(N_FOLDS)).astype(np.int64)
-    base = event_weights(events, options.min_propensity)
     on_step("screening")
-    tallies = _tallies(events, weights > 0, options)
-    alpha = options.alpha
+    counted = events if weights.all() else events.rows(weights[events.users] > 0)
+    tallied = tally_events(counted, min_propensity=options.min_propensity)
+    tallies, alpha = tallied.in_blocks().uniform(), options.alpha
     if alpha == "auto":
         alpha = estimate_fraction(tallies).chosen
     if alpha > 0.0:
@@ -186,35 +174,27 @@ def learn_shape(
         weights *= method_named(options.method)(tallies, design, alpha=alpha).user_weights
     on_step("shaping")
     features = fitted_features(columns, events, weights, options.trusted)
+    base = event_weights(events, options.min_propensity)
     rows = Rows.of(events, encoded(features, columns), base * weights[events.users])
     effect = design_effect(rows)
-    model, grown_on, place, grown_by = None, rows, None, features
+    folds = ((hashes >> np.uint64(20)) % np.uint64(N_FOLDS)).astype(np.int64)
+    model, place, grown_by = None, None, features
     if options.advice == "auto":
         texts = tuple(events.action_labels.texts)
         fitted = cross_fitted_advice(features, columns, rows, folds, texts)
         if fitted is not None:
             model, advised = fitted
-            grown_on, place = with_codes(rows, advised), len(features)
+            codes = np.column_stack([rows.codes, advised.astype(np.uint8)])
+            rows, place = replace(rows, codes=codes), len(features)
             grown_by = (*features, Feature(ADVICE, levels=texts))
     elif options.advice != "off":
         place = list(columns).index(options.advice)
-    choice = _Choice(
-        grown_on,
-        grown_by,
-        weights,
-        folds,
-        effect,
-        options.max_leaves,
-        alpha * float(weights.sum()),
-        place,
-        len(features),
-    )
+    grower, alpha_users = Grower(rows, features, weights, effect), alpha * float(weights.sum())
+    choice = _Choice(grower, grown_by, folds, options.max_leaves, alpha_users, place)
     nodes, chosen, gains = choice.best()
     uses_advice = any(node is not None and node.feature == len(features) for node in nodes)
     partition = Partition(features, nodes, model if uses_advice else None)
-    n_mixed = 0
-    if events.propensities is not None:
-        n_mixed = _n_mixed(in_leaves_of(partition, events, columns), weights)
+    n_mixed = _n_mixed(in_leaves_of(partition, events, columns), weights)
     return Shape(partition, chosen, gains, shaped_by, n_mixed)
 
 
@@ -222,95 +202,75 @@ def learn_shape(
 class _Choice:
     """Candidates, compared by their value for users who did not shape them."""
 
-    rows: Rows
-    features: tuple[Feature, ...]
-    user_weights: FloatArray
+    grower: Grower
+    features: tuple[Feature, ...]  # the advice included
     folds: IntArray
-    effect: float
     max_leaves: int
     alpha_users: float
     advice: int | None
-    n_usable: int
 
     def best(self) -> tuple[Nodes, str, dict[str, tuple[float, float]]]:
         """Return the nodes of the best candidate, its name, and the gains of all."""
-        everybody = np.ones(len(self.rows.actions), np.bool_)
-        usable = self.features[: self.n_usable]
-        grower = Grower(self.rows, usable, self.user_weights, self.effect)
+        everybody = np.ones(len(self.grower.rows.actions), np.bool_)
         trees: dict[str, Nodes] = {ONE_LEAF: (None,)}
         gains = {ONE_LEAF: (0.0, 0.0)}
-        for candidate in CANDIDATES:
-            nodes = self._grown(grower, candidate, everybody, 1.0)
+        for name in CANDIDATES:
+            nodes = self._grown(name, everybody, 1.0)
             if nodes not in trees.values():
-                trees[candidate.name] = nodes
-                gains[candidate.name] = self._gain(grower, candidate)
+                trees[name], gains[name] = nodes, self._gain(name)
         chosen = max(gains, key=lambda name: gains[name][0] - CAUTION * gains[name][1])
         return trees[chosen], chosen, gains
 
-    def _grown(
-        self, grower: Grower, candidate: Candidate, selected: BoolArray, share: float
-    ) -> Nodes:
-        """Grow a tree on some events, or split them by the advice."""
-        growth = Growth(
-            max_leaves=self.max_leaves,
-            min_users=share * max(MIN_USERS, candidate.floor * self.alpha_users),
-            trusted_users=share * MIN_USERS,
-            strictness=candidate.strictness,
-        )
-        if not candidate.is_advised:
-            return grower.grow(growth, selected)
-        return (None,) if self.advice is None else grower.by_codes(self.advice, growth, selected)
+    def _grown(self, name: str, selected: BoolArray, share: float) -> Nodes:
+        """Grow a candidate on a share of the events."""
+        strictness, floor = CANDIDATES[name]
+        fewest = share * max(MIN_USERS, floor * self.alpha_users)
+        growth = Growth(self.max_leaves, fewest, share * MIN_USERS, strictness)
+        if name != ADVICE:
+            return self.grower.grow(growth, selected)
+        if self.advice is None:
+            return (None,)
+        return self.grower.by_codes(self.advice, growth, selected)
 
-    def _gain(self, grower: Grower, candidate: Candidate) -> tuple[float, float]:
+    def _gain(self, name: str) -> tuple[float, float]:
         """Return the cross-fitted gain over the best single action, and its standard error.
 
         In each leaf the mean of the action chosen on the other folds, less that of the single
         action that was best there, weighted by the leaf's share.
         """
-        rows, n_actions = self.rows, self.rows.n_actions
+        rows, n_actions = self.grower.rows, self.grower.rows.n_actions
+        products = rows.weights * rows.rewards
         gain = variance = total = 0.0
         for fold in range(N_FOLDS):
             is_held_out = self.folds[rows.users] == fold
-            nodes = self._grown(grower, candidate, ~is_held_out, (N_FOLDS - 1) / N_FOLDS)
+            nodes = self._grown(name, ~is_held_out, (N_FOLDS - 1) / N_FOLDS)
             leaves, n_leaves = _leaves(nodes, self.features, rows)
             cells = leaves * n_actions + rows.actions
 
-            def sums(chosen: BoolArray, values: FloatArray, n_cells: int) -> FloatArray:
-                weights = values[chosen]
-                counted = np.bincount(cells[chosen], weights=weights, minlength=n_cells)  # noqa: B023
+            def sums(values: FloatArray, chosen: BoolArray) -> FloatArray:
+                size = n_leaves * n_actions  # noqa: B023 - used in this turn of the loop only
+                counted = np.bincount(cells[chosen], values[chosen], size)  # noqa: B023
                 return np.asarray(counted.reshape(-1, n_actions))
 
-            n_cells = n_leaves * n_actions
-            products = rows.weights * rows.rewards
-            w_in, r_in = (
-                sums(~is_held_out, rows.weights, n_cells),
-                sums(~is_held_out, products, n_cells),
+            weight, reward = sums(rows.weights, ~is_held_out), sums(products, ~is_held_out)
+            overall = reward.sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-9)
+            played = ((reward + _SHRUNKEN_BY * overall) / (weight + _SHRUNKEN_BY)).argmax(axis=1)
+            weight, reward, square, uneven = (
+                sums(values, is_held_out)
+                for values in (rows.weights, products, products * rows.rewards, rows.weights**2)
             )
-            overall = r_in.sum(axis=0) / np.maximum(w_in.sum(axis=0), 1e-9)
-            means = (r_in + _SHRUNKEN_BY * overall) / (w_in + _SHRUNKEN_BY)
-            played, single = means.argmax(axis=1), int(overall.argmax())
-            w_out, r_out = (
-                sums(is_held_out, rows.weights, n_cells),
-                sums(is_held_out, products, n_cells),
-            )
-            s_out = sums(is_held_out, products * rows.rewards, n_cells)
-            q_out = sums(is_held_out, rows.weights**2, n_cells)
-            of_leaf = w_out.sum(axis=1)
-            total += of_leaf.sum()
-            for leaf in np.flatnonzero(played != single):
-                pair = [int(played[leaf]), single]
-                weight = w_out[leaf, pair]
-                if (weight <= 0).any():
-                    continue
-                mean = r_out[leaf, pair] / weight
-                of_pair = w_out[:, pair].sum(axis=0)
-                centre = r_out[:, pair].sum(axis=0) / of_pair
-                spread = np.maximum(s_out[:, pair].sum(axis=0) / of_pair - centre**2, 1e-12)
-                gain += of_leaf[leaf] * (mean[0] - mean[1])
-                variance += of_leaf[leaf] ** 2 * float(
-                    (spread * q_out[leaf, pair] / weight**2).sum()
-                )
-        return gain / max(total, 1e-9), float(np.sqrt(self.effect * variance)) / max(total, 1e-9)
+            of_leaf, of_action = weight.sum(axis=1), np.maximum(weight.sum(axis=0), 1e-9)
+            total += float(of_leaf.sum())
+            centred = square.sum(axis=0) / of_action - (reward.sum(axis=0) / of_action) ** 2
+            spread = np.maximum(centred, 1e-12) * uneven / np.maximum(weight, 1e-9) ** 2
+            means, single = reward / np.maximum(weight, 1e-9), int(overall.argmax())
+            at = np.arange(n_leaves)
+            counts = (played != single) & (weight[at, played] > 0) & (weight[:, single] > 0)
+            lead = means[at, played] - means[:, single]
+            gain += float((of_leaf * lead)[counts].sum())
+            variance += float((of_leaf**2 * (spread[at, played] + spread[:, single]))[counts].sum())
+        error = float(np.sqrt(self.grower.design_effect * variance))
+        return gain / max(total, 1e-9), error / max(total, 1e-9)
 
 
 def _n_mixed(events: Events, weights: FloatArray) -> int:
@@ -320,7 +280,8 @@ def _n_mixed(events: Events, weights: FloatArray) -> int:
     summed by user and divided by the root of the sum of squares, is compared with the bound
     P(|z| > x) ≤ 2 exp(−x²/2) for symmetric sums (Efron 1969), corrected for all cells.
     """
-    assert events.propensities is not None
+    if events.propensities is None:
+        return 0
     n_cells = events.n_contexts * events.n_actions
     cells = events.contexts * events.n_actions + events.actions
     products = weights[events.users]
@@ -343,22 +304,11 @@ def _leaves(nodes: Nodes, features: tuple[Feature, ...], rows: Rows) -> tuple[In
     return np.maximum(leaves, 0), len(tree.labels)
 
 
-def _tallies(events: Events, counts: BoolArray, options: LearnOptions) -> Tallies:
-    """Return tallies by action of those who count."""
-    counted = events if counts.all() else events.rows(counts[events.users])
-    return tally_events(counted, min_propensity=options.min_propensity).in_blocks().uniform()
-
-
 def _of_levels(name: str, column: Categories, *, is_trusted: bool) -> Shape:
     """Return the partition with one leaf per level of a single category."""
     feature = Feature(name, levels=column.levels, is_trusted=is_trusted)
-    codes = np.unique(feature.codes(column)).tolist()
-    nodes: tuple[Split | None, ...] = (None,)
-    if len(codes) > 1:
-        split = Split(0, tuple((code,) for code in codes), tuple(range(1, len(codes) + 1)))
-        nodes = (split, *(None for _ in codes))
-    partition = Partition((feature,), nodes)
-    return Shape(partition, "one leaf per level")
+    branches = [[code] for code in np.unique(feature.codes(column)).tolist()]
+    return Shape(Partition((feature,), single_split(0, branches)), "one leaf per level")
 
 
 def _fixed_order(events: Events, columns: Mapping[str, AttributeColumn]) -> IntArray:
@@ -369,11 +319,10 @@ def _fixed_order(events: Events, columns: Mapping[str, AttributeColumn]) -> IntA
     values = [events.actions.astype(np.uint64), bits(events.rewards)]
     if events.propensities is not None:
         values.append(bits(events.propensities))
-    for column in columns.values():
-        if isinstance(column, Categories):
-            values.append(column.codes.astype(np.uint64))
-        else:
-            values.append(bits(column))
+    values += [
+        column.codes.astype(np.uint64) if isinstance(column, Categories) else bits(column)
+        for column in columns.values()
+    ]
     hashes = row_hashes(np.stack(values), np.zeros(len(events), np.uint64))
     return np.lexsort((hashes, events.users))
 
@@ -381,11 +330,74 @@ def _fixed_order(events: Events, columns: Mapping[str, AttributeColumn]) -> IntA
 def _mixed_hashes(events: Events) -> HashArray:
     """Return a hash of each user's label that depends on the whole log.
 
-    So nobody can choose a name to be in one half or fold. SplitMix64 (Steele, Lea & Flood 2014) of
-    the label's hash and the log's digest.
+    So nobody can choose a name to be in one half or fold.
     """
-    mixed = user_hashes(events.user_labels) ^ np.uint64(digest_of(events)[0])
-    mixed = mixed + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+    digest = np.full(events.n_users, digest_of(events)[0], np.uint64)
+    return row_hashes(user_hashes(events.user_labels)[None], digest)
+
+
+def larger_share(alpha: float, n_users: int) -> float:
+    """Return the share of colluders that a half of the users has at most, with 1 − ``DELTA``.
+
+    By Hoeffding's inequality for draws without replacement, as the half is drawn by a hash that
+    depends on the whole log: alpha + sqrt(log(1/δ)/n_users).
+
+    >>> round(larger_share(0.1, 10_000), 3)
+    0.117
+    """
+    share = alpha + float(np.sqrt(np.log(1.0 / DELTA) / n_users))
+    if share >= 0.5:
+        raise InputError(
+            f"{n_users:,} users are too few for {option('--honest')} with alpha = {alpha:g}; leave "
+            "it out, or learn from more users."
+        )
+    return share
+
+
+def with_partition(policy: Policy, log: PreparedLog, options: LearnOptions) -> tuple[Policy, str]:
+    """Return the policy with its partition, and a note on how that was chosen.
+
+    In honest mode means and intervals are those of the users who had no say in the partition, with
+    a larger alpha; decisions are still those of all users.
+    """
+    shape: Shape = log.shape
+    policy = replace(policy, partition=shape.partition)
+    n_leaves = len(policy.context_labels)
+    note = (
+        f"contexts were learned from {', '.join(shape.partition.names)}: {n_leaves:,} "
+        f"{'leaf' if n_leaves == 1 else 'leaves'} ({shape.chosen})."
+    )
+    if shape.n_mixed and options.method == DEFAULT_METHOD:
+        note += (
+            f" In {shape.n_mixed:,} of them rewards go with the propensity of their action, so its "
+            "mean is that of visits for which the logging policy preferred it: add what that used "
+            "to the features, or learn with --method paper, which weights events."
+        )
+    source = {**policy.source, "shape": shape.to_json()}
+    if shape.shaped_by is not None:
+        tallies = log.tallies
+        assert isinstance(tallies, Tallies)  # a cluster refuses honest
+        share = larger_share(policy.alpha, tallies.n_users)
+        others = np.flatnonzero(~shape.shaped_by)
+        half = replace(tallies, bounds=()).of_users(others)
+        apart = learn_policy(
+            half,
+            replace(design_of_log(half, options.design), rewards=options.rewards),
+            alpha=share,
+            method=options.method,
+        ).policy
+        policy = replace(
+            policy,
+            mean_rewards=apart.mean_rewards,
+            low=apart.low,
+            high=apart.high,
+            sampling_errors=apart.sampling_errors,
+            is_excluded=None,
+            decisions=policy.actions,
+        )
+        source["honest"] = {"users": len(others), "alpha": share, "delta": DELTA}
+        note += (
+            f" Means and intervals are those of {len(others):,} users who had no say in that, and "
+            f"allow for a share {share:.3g} of colluders; decisions are those of all users."
+        )
+    return replace(policy, source=source), note

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.learners.features.encoding import Rows, SmallCodes
-from unswayed.policy.partition import MISSING, Feature, Nodes, Split
+from unswayed.policy.partition import MISSING, Feature, Nodes, Split, single_split
 
 #: Ours: events that each side of a split needs.
 MIN_EVENTS = 40
@@ -23,8 +23,6 @@ _CUTS_TRIED_IN_ALL = 24
 
 #: Ours: plays by which the means of a level are shrunken before levels are ordered.
 _SHRUNKEN_BY = 20.0
-
-Rowids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,37 +41,26 @@ def _histograms(
     actions: npt.NDArray[np.int32],
     weights: FloatArray,
     rewards: FloatArray,
-    rows: Rowids,
+    rows: IntArray,
     n_codes: int,
     n_actions: int,
-) -> FloatArray:
-    """Return the weight and weighted sum of rewards by feature, code and action."""
+) -> tuple[FloatArray, FloatArray]:
+    """Return the weight and weighted sum of rewards by feature, code and action.
+
+    And the weighted sum of squares, and the sum of squared weights, by action.
+    """
     n_features = codes.shape[1]
-    sums = np.zeros((n_features, n_codes, n_actions, 2))
+    sums, squares = np.zeros((n_features, n_codes, n_actions, 2)), np.zeros((2, n_actions))
     for row in rows:
         action, weight = actions[row], weights[row]
         reward = weight * rewards[row]
+        squares[0, action] += reward * rewards[row]
+        squares[1, action] += weight**2
         for feature in range(n_features):
             code = codes[row, feature]
             sums[feature, code, action, 0] += weight
             sums[feature, code, action, 1] += reward
-    return sums
-
-
-@compiled
-def _squares(
-    actions: npt.NDArray[np.int32],
-    weights: FloatArray,
-    rewards: FloatArray,
-    rows: Rowids,
-    n_actions: int,
-) -> FloatArray:
-    """Return weighted sums of squares, and sums of squared weights, by action."""
-    sums = np.zeros((n_actions, 2))
-    for row in rows:
-        sums[actions[row], 0] += weights[row] * rewards[row] ** 2
-        sums[actions[row], 1] += weights[row] ** 2
-    return sums
+    return sums, squares
 
 
 class _Cuts(NamedTuple):
@@ -86,13 +73,12 @@ class _Cuts(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """The best split of a node."""
+    """The best split of a node: its gain, and the codes and rows of its two sides."""
 
     gain: float
     feature: int
-    is_left: BoolArray
-    left: Rowids
-    right: Rowids
+    branches: tuple[tuple[int, ...], ...]
+    sides: tuple[IntArray, IntArray]
 
 
 class Grower:
@@ -119,10 +105,9 @@ class Grower:
         user_weights: FloatArray,
         design_effect: float,
     ) -> None:
-        self._rows = rows
+        self.rows, self.design_effect = rows, design_effect
         self._features = features
         self._user_weights = user_weights
-        self._design_effect = design_effect
         self._n_codes = int(max(max(f.n_codes for f in features), rows.codes.max(initial=0) + 1))
         n_cuts = sum(feature.n_codes - 1 for feature in features)
         self._log_looks = float(np.log(max(n_cuts, 2)))
@@ -131,7 +116,7 @@ class Grower:
 
     def grow(self, growth: Growth, selected: BoolArray) -> Nodes:
         """Return the nodes of a tree on the selected events."""
-        everything = np.flatnonzero(selected & (self._rows.weights > 0))
+        everything = np.flatnonzero(selected & (self.rows.weights > 0))
         nodes: list[Split | None] = [None]
         waiting = {0: self._best(everything, growth)}
         while len(waiting) < growth.max_leaves:
@@ -141,12 +126,8 @@ class Grower:
             place = max(found, key=lambda number: found[number].gain)
             best = found[place]
             del waiting[place]
-            left, right = (
-                tuple(np.flatnonzero(self._seen[best.feature] & side).tolist())
-                for side in (best.is_left, ~best.is_left)
-            )
-            nodes[place] = Split(best.feature, (left, right), (len(nodes), len(nodes) + 1))
-            for rows in (best.left, best.right):
+            nodes[place] = Split(best.feature, best.branches, (len(nodes), len(nodes) + 1))
+            for rows in best.sides:
                 nodes.append(None)
                 waiting[len(nodes) - 1] = self._best(rows, growth)
         return tuple(nodes)
@@ -158,36 +139,33 @@ class Grower:
         that do not occur among these events, and actions that the advice did not name here, join
         the largest branch: later events may have them.
         """
-        rows = np.flatnonzero(selected & (self._rows.weights > 0))
-        column = self._rows.codes[rows, feature]
-        here = np.unique(column).tolist()
-        branches: list[tuple[int, list[int]]] = []
-        for code in here:
-            chosen = rows[column == code]
-            if len(chosen) >= 5 * MIN_EVENTS and self._n_users(chosen) >= growth.min_users:
-                branches.append((len(chosen), [code]))
-        branches = sorted(branches, reverse=True)[: growth.max_leaves - 1]
-        rest = sorted(set(here).difference(*(listed for _, listed in branches)))
-        if rest:
-            branches.append((int(np.isin(column, rest).sum()), rest))
-        if len(branches) < 2:
+        rows = np.flatnonzero(selected & (self.rows.weights > 0))
+        column = self.rows.codes[rows, feature]
+        here, sizes = np.unique(column, return_counts=True)
+        if len(here) < 2:
             return (None,)
+        has_users = [self._n_users(rows[column == code]) >= growth.min_users for code in here]
+        by_size = np.argsort(-sizes, kind="stable")
+        is_large = (has_users & (sizes >= 5 * MIN_EVENTS))[by_size]
+        branches = [[code] for code in here[by_size][is_large].tolist()[: growth.max_leaves - 1]]
+        rest = sorted(set(here.tolist()).difference(*branches))
+        if rest:
+            branches.append(rest)
         others = set(np.flatnonzero(self._seen[feature]).tolist())
         if feature >= len(self._features):
-            others |= set(range(2, 2 + self._rows.n_actions))
-        max(branches)[1].extend(sorted(others.difference(here)))
-        codes = tuple(tuple(listed) for _, listed in branches)
-        return (Split(feature, codes, tuple(range(1, len(codes) + 1))), *(None for _ in codes))
+            others |= set(range(2, 2 + self.rows.n_actions))
+        branches[0] += sorted(others.difference(here.tolist()))
+        return single_split(feature, branches)
 
-    def _n_users(self, rows: Rowids) -> float:
-        is_there = np.bincount(self._rows.users[rows], minlength=self._rows.n_users) > 0
+    def _n_users(self, rows: IntArray) -> float:
+        is_there = np.bincount(self.rows.users[rows], minlength=self.rows.n_users) > 0
         return float(self._user_weights[is_there].sum())
 
-    def _best(self, rows: Rowids, growth: Growth) -> _Found | None:
+    def _best(self, rows: IntArray, growth: Growth) -> _Found | None:
         """Return the best split of some events, or None."""
         if len(rows) < 2 * MIN_EVENTS or growth.max_leaves < 2:
             return None
-        data = self._rows
+        data = self.rows
         # Trees on the same events differ in what limits them: most of their nodes are the same.
         key = hashlib.blake2b(rows.data, digest_size=16).digest()
         if key not in self._cuts_of:
@@ -209,15 +187,14 @@ class Grower:
             needed = growth.trusted_users if is_trusted else growth.min_users
             if min(self._n_users(left), self._n_users(right)) < needed:
                 continue
-            return _Found(
-                gain, place, self._completed(place, is_left, rows, goes_left), left, right
-            )
+            branches = self._branches(place, is_left, rows, goes_left)
+            return _Found(gain, place, branches, (left, right))
         return None
 
-    def _scored(self, rows: Rowids) -> list[_Cuts]:
+    def _scored(self, rows: IntArray) -> list[_Cuts]:
         """Return the cuts of some events, by feature and order of its codes."""
-        data = self._rows
-        sums = _histograms(
+        data = self.rows
+        sums, squares = _histograms(
             data.codes,
             data.actions,
             data.weights,
@@ -229,7 +206,12 @@ class Grower:
         weight, total = sums[0, :, :, 0].sum(axis=0), sums[0, :, :, 1].sum(axis=0)
         if (weight > 0).sum() < 2:
             return []
-        variances = self._variances(rows, weight, total)
+        within = np.maximum(squares[0] - total**2 / np.maximum(weight, 1e-9), 0.0)
+        common = max(within.sum() / weight.sum(), 1e-12)
+        variances = (within + _SHRUNKEN_BY * common) / (weight + _SHRUNKEN_BY)
+        # Unequal weights: the variance of a weighted mean is Σw²σ²/(Σw)².
+        uneven = np.maximum(squares[1], 1e-9) / np.maximum(weight, 1e-9)
+        variances *= uneven * self.design_effect
         cuts = []
         for place, feature in enumerate(self._features):
             of_codes = sums[place]
@@ -237,15 +219,23 @@ class Grower:
             if len(live) < 2:
                 continue
             for order in _orders(feature, live, of_codes, weight, total):
-                found = self._statistics(feature, order, of_codes, weight, total, variances)
-                cuts.append(_Cuts(place, order, *found))
+                sides = of_codes[order].cumsum(axis=0)[:-1]
+                freedom = (weight > 0).sum() - 1.0
+                if not feature.is_number:  # levels were ordered by their outcomes
+                    freedom += 0.5 * np.sqrt(len(order) * len(weight))
+                bound = freedom + 2.0 * np.sqrt(freedom * self._log_looks) + 2.0 * self._log_looks
+                statistics = _contrasts(sides, weight, total, variances)
+                cuts.append(_Cuts(place, order, statistics, bound))
         return cuts
 
-    def _completed(
-        self, place: int, is_left: BoolArray, rows: Rowids, goes_left: BoolArray
-    ) -> BoolArray:
-        """Give codes that do not occur here a side: numbers by their order, levels the larger."""
-        is_here = np.bincount(self._rows.codes[rows, place], minlength=self._n_codes) > 0
+    def _branches(
+        self, place: int, is_left: BoolArray, rows: IntArray, goes_left: BoolArray
+    ) -> tuple[tuple[int, ...], ...]:
+        """Return the codes of both sides, with those that do not occur here.
+
+        Numbers go with the nearest that does, levels to the larger side.
+        """
+        is_here = np.bincount(self.rows.codes[rows, place], minlength=self._n_codes) > 0
         side = np.where(is_here, is_left, goes_left.mean() > 0.5)
         if self._features[place].is_number:
             here = np.flatnonzero(is_here[2:]) + 2
@@ -253,52 +243,30 @@ class Grower:
                 codes = np.arange(2, self._n_codes)
                 nearest = here[np.abs(codes[:, None] - here[None, :]).argmin(axis=1)]
                 side[2:] = is_left[nearest]
-        return np.asarray(side)
+        seen = self._seen[place]
+        return tuple(tuple(np.flatnonzero(seen & one).tolist()) for one in (side, ~side))
 
-    def _variances(self, rows: Rowids, weight: FloatArray, total: FloatArray) -> FloatArray:
-        """Return the variance of a play of each action, shrunken to the common one."""
-        data = self._rows
-        squares = _squares(data.actions, data.weights, data.rewards, rows, data.n_actions)
-        means = total / np.maximum(weight, 1e-9)
-        within = np.maximum(squares[:, 0] - weight * means**2, 0.0)
-        common = max(within.sum() / weight.sum(), 1e-12)
-        # Unequal weights: the variance of a weighted mean is Σw²σ²/(Σw)².
-        uneven = squares[:, 1] / np.maximum(weight, 1e-9)
-        variances = (within + _SHRUNKEN_BY * common) / (weight + _SHRUNKEN_BY)
-        return np.asarray(variances * np.maximum(uneven, 1e-9) * self._design_effect)
 
-    def _statistics(
-        self,
-        feature: Feature,
-        order: IntArray,
-        of_codes: FloatArray,
-        weight: FloatArray,
-        total: FloatArray,
-        variances: FloatArray,
-    ) -> tuple[FloatArray, float]:
-        """Return the contrast statistic of each cut, and its bound; −∞ if a side is too small.
+def _contrasts(
+    left: FloatArray, weight: FloatArray, total: FloatArray, variances: FloatArray
+) -> FloatArray:
+    """Return the contrast statistic of each cut; −∞ if a side is too small.
 
-        H = Σ h_a (d_a − m)² with d_a the difference of an action's means between the two sides, h_a
-        its precision and m their weighted mean is chi-square with A − 1 degrees of freedom if the
-        sides differ in level only. P(H > f + 2√(f x) + 2x) ≤ exp(−x) (Laurent & Massart 2000).
-        """
-        left = of_codes[order].cumsum(axis=0)[:-1]
-        w_left, r_left = left[:, :, 0], left[:, :, 1]
-        w_right, r_right = weight - w_left, total - r_left
-        is_met = (w_left > 1e-9) & (w_right > 1e-9)
-        difference = np.where(
-            is_met, r_left / np.maximum(w_left, 1e-9) - r_right / np.maximum(w_right, 1e-9), 0.0
-        )
-        precision = np.where(is_met, w_left * w_right / np.maximum(weight, 1e-9), 0.0) / variances
-        mean = (precision * difference).sum(axis=1) / np.maximum(precision.sum(axis=1), 1e-12)
-        statistic = (precision * (difference - mean[:, None]) ** 2).sum(axis=1)
-        freedom = (weight > 0).sum() - 1.0
-        if not feature.is_number:  # levels were ordered by their outcomes
-            freedom += 0.5 * np.sqrt(len(order) * len(weight))
-        x = self._log_looks
-        bound = freedom + 2.0 * np.sqrt(freedom * x) + 2.0 * x
-        is_small = np.minimum(w_left.sum(axis=1), w_right.sum(axis=1)) < 0.5 * MIN_EVENTS
-        return np.where(is_small, -np.inf, statistic), bound
+    H = Σ h_a (d_a − m)² with d_a the difference of an action's means between the two sides, h_a
+    its precision and m their weighted mean is chi-square with f = A − 1 degrees of freedom if the
+    sides differ in level only; P(H > f + 2√(f x) + 2x) ≤ exp(−x) (Laurent & Massart 2000).
+    ``left`` has shape (n_cuts, n_actions, 2): weight and sum of rewards of one side.
+    """
+    w_left, r_left = left[:, :, 0], left[:, :, 1]
+    w_right, r_right = weight - w_left, total - r_left
+    is_met = (w_left > 1e-9) & (w_right > 1e-9)
+    means = r_left / np.maximum(w_left, 1e-9), r_right / np.maximum(w_right, 1e-9)
+    difference = np.where(is_met, means[0] - means[1], 0.0)
+    precision = np.where(is_met, w_left * w_right / np.maximum(weight, 1e-9), 0.0) / variances
+    mean = (precision * difference).sum(axis=1) / np.maximum(precision.sum(axis=1), 1e-12)
+    statistic = (precision * (difference - mean[:, None]) ** 2).sum(axis=1)
+    is_small = np.minimum(w_left.sum(axis=1), w_right.sum(axis=1)) < 0.5 * MIN_EVENTS
+    return np.where(is_small, -np.inf, statistic)
 
 
 def _orders(
@@ -343,8 +311,3 @@ def design_effect(rows: Rows) -> float:
     apart = np.bincount(rows.actions, weights=residuals**2, minlength=rows.n_actions)
     is_met = apart > 0
     return max(1.0, float(np.median(together[is_met] / apart[is_met]))) if is_met.any() else 1.0
-
-
-def with_codes(rows: Rows, column: IntArray) -> Rows:
-    """Return the same rows with one more feature."""
-    return replace(rows, codes=np.column_stack([rows.codes, column.astype(np.uint8)]))
