@@ -37,7 +37,10 @@ def demo(out: Path = Path("demo"), world: str = "cafe", seed: Seed = 0, json: Js
     check_writable_folder(out)
     if write is not None:
         files = [str(file) for file in write(out, seed)]
-        print_json({"files": files}) if json else print_line(f"Written: {', '.join(files)}.")
+        if json:
+            print_json({"files": files})
+        else:
+            print_line(f"Written: {', '.join(files)}.")
         return
     import_module("matplotlib")  # an extra; if it is missing, now rather than after the work
     with progress_bar() as bar:
@@ -51,10 +54,13 @@ def demo(out: Path = Path("demo"), world: str = "cafe", seed: Seed = 0, json: Js
     rows = [tuple(map(str, row)) for row in zip(CONTEXTS, *choices, strict=True)]
     shares = {"naive": outcome.naive_share, "unswayed": outcome.robust_share}
     if json:
-        settings = (N_USERS, INTERACTIONS_PER_USER, ADVERSARIAL_FRACTION)
         print_json(
             {
-                "settings": dict(zip(("users", "interactions", "alpha"), settings, strict=True)),
+                "settings": {
+                    "users": N_USERS,
+                    "interactions": INTERACTIONS_PER_USER,
+                    "alpha": ADVERSARIAL_FRACTION,
+                },
                 "results": [dict(zip(columns, row, strict=True)) for row in rows],
                 "share_of_honest_purchases": shares,
                 "files": [str(file) for file in (*pictures, log)],

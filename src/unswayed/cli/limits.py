@@ -32,7 +32,7 @@ def limits(
     for sentence in result.words:
         print_line(sentence)
     columns = ["plays per user", "smallest coalition", "against a clean world", "trace left"]
-    columns += ["hidden", *["success at most"] * (users is not None)]
+    columns.append("hidden")
     rows = [
         [
             row.interactions,
@@ -40,10 +40,14 @@ def limits(
             f"{100 * row.smallest_one_sided:.2f}%",
             row.distance,
             "yes" if row.is_hidden else "no",
-            *[row.success_bound] * (users is not None),
+            row.success_bound,
         ]
         for row in result.rows
     ]
+    if users is None:
+        rows = [row[:-1] for row in rows]
+    else:
+        columns.append("success at most")
     print_table(
         f"A gap of {gap:g} and a coalition of {100 * alpha:g}%",
         columns,

@@ -82,26 +82,26 @@ def find_files(path: str) -> Files:
     """
     try:
         file_system, root = fsspec.core.url_to_fs(path)
+        missing = f"there is no file {path}; check the path."
         if any(mark in root for mark in "*?["):
-            found, missing = file_system.glob(root), f"no file matches {path}; check the pattern."
+            missing = f"no file matches {path}; check the pattern."
+            found = file_system.glob(root)
         elif file_system.isdir(root):
-            found, missing = (
-                file_system.find(root),
-                f"the folder {path} holds no files; check the path.",
-            )
-            hidden = re.compile(r"(?:^|/)[._]")
-            found = [name for name in found if not hidden.search(name, len(root))]
+            missing = f"the folder {path} holds no files; check the path."
+            hidden = re.compile(r"(^|/)[._]")
+            found = [
+                name for name in file_system.find(root) if not hidden.search(name[len(root) :])
+            ]
         else:
             found = [root] if file_system.exists(root) else []
-            missing = f"there is no file {path}; check the path."
     except (OSError, ValueError, ImportError) as error:
         raise InputError(f"cannot look for {path}: {error}.") from error
     if not found:
         raise InputError(missing)
     by_format: dict[str, list[str]] = {}
     for name in sorted(found):
-        by_format.setdefault(_format_of(name) or "", []).append(name)
-    by_format.pop("", None)
+        if (kind := _format_of(name)) is not None:
+            by_format.setdefault(kind, []).append(name)
     if not by_format:
         raise InputError(
             f"the format of {path} cannot be recognised by its name; the known endings are "

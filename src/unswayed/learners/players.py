@@ -199,10 +199,10 @@ class LogLearner(_OneMethod):
 
     def learn(self) -> Estimates:
         """Learn from the log so far."""
-        setting, columns = self._setting, map(np.concatenate, zip(*self._log, strict=True))
-        users, contexts, actions, rewards, weights = columns
+        setting = self._setting
+        *columns, weights = map(np.concatenate, zip(*self._log, strict=True))
         tallies = tally(
-            *(users, contexts, actions, rewards),
+            *columns,
             n_users=setting.n_users,
             n_contexts=setting.n_contexts,
             n_actions=setting.n_actions,

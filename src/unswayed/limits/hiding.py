@@ -201,10 +201,8 @@ class _Hiding(NamedTuple):
 
 def _hiding(gap: float, interactions: int, alpha: float, base: float, one_sided: bool) -> _Hiding:
     gap, base = map(float, check_gap(gap, base))
-    plays, fraction = (
-        int(check_interactions(interactions, at_least=1)),
-        float(check_coalition(alpha)),
-    )
+    plays = int(check_interactions(interactions, at_least=1))
+    fraction = float(check_coalition(alpha))
     p0, p1, ratio, first = _both_worlds(gap, plays, base)
     if one_sided:
         distance = _excess(gap, plays, base, fraction)

@@ -470,14 +470,9 @@ class Policy:
                     stacklevel=3,
                 )
         try:
-            table, names, source = (
-                _of_kind(value, name, kind)
-                for name, kind in (
-                    ("mean_rewards", Mapping),
-                    ("actions", list),
-                    ("source", Mapping),
-                )
-            )
+            table = _of_kind(value, "mean_rewards", Mapping)
+            names = _of_kind(value, "actions", list)
+            source = _of_kind(value, "source", Mapping)
             contexts = Labels.parsed(table, str(value["context_type"]))
             actions = Labels.of(names)
             cells = [[table[str(s)][str(a)] for a in actions] for s in contexts]

@@ -196,8 +196,9 @@ def audit_page(audit: Audit) -> str:
             "False positives: other accounts that are flagged, also without the coalition."
         )
         heading = f"Red team: {team.kind} of {team.target}"
-        words = paragraph(explained, "soft small"), paragraph(team.statement)
-        sections.append(section(heading, words[0], tables["red team"], words[1]))
+        explanation = paragraph(explained, "soft small")
+        answer = paragraph(team.statement)
+        sections.append(section(heading, explanation, tables["red team"], answer))
     sections.append(
         section(
             "Basis of this audit",

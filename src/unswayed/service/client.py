@@ -201,7 +201,9 @@ def _as_it_is(found: Any) -> Any:
 
 def _read_batch(found: Any) -> list[ServedDecision | ServiceError]:
     return [
-        ServiceError(422, **row["error"]) if "error" in row else ServedDecision(**row)
+        ServiceError(422, row["error"]["code"], row["error"]["message"])
+        if "error" in row
+        else ServedDecision(**row)
         for row in found["decisions"]
     ]
 

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
-from operator import methodcaller
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -336,15 +335,19 @@ restore_campaign = _of_store(
 @_post(f"{_V1}/contexts", body=NewLabels)
 async def add_contexts(call: Call) -> Campaign:
     """Add contexts."""
-    add = methodcaller("with_labels", contexts=call.body.labels)
-    return await call.change(_with_settings, call.campaign, add)
+    labels = call.body.labels
+    return await call.change(
+        _with_settings, call.campaign, lambda there: there.with_labels(contexts=labels)
+    )
 
 
 @_post(f"{_V1}/actions", body=NewLabels)
 async def add_actions(call: Call) -> Campaign:
     """Add actions."""
-    add = methodcaller("with_labels", actions=call.body.labels)
-    return await call.change(_with_settings, call.campaign, add)
+    labels = call.body.labels
+    return await call.change(
+        _with_settings, call.campaign, lambda there: there.with_labels(actions=labels)
+    )
 
 
 def _policy(connection: Connection, name: str, version: str | None = None) -> dict[str, Any]:

@@ -114,9 +114,9 @@ class Metrics:
                 for series, number in sorted(numbers.items())
                 if series.partition("{")[0] == name
             ]
-            for route, (*values, seconds) in (
-                sorted(latencies.items()) if kind == "histogram" else ()
-            ):
+            if kind != "histogram":
+                continue
+            for route, (*values, seconds) in sorted(latencies.items()):
                 totals = list(accumulate(values))
                 lines += [
                     f'{name}_bucket{{route="{route}",le="{end}"}} {total:.0f}'

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +39,9 @@ POLL_SECONDS = 0.25
 
 #: Ours: seconds between updates of shared metrics, and checks of what is due and what is old.
 _CHORE_SECONDS = 1.0
+
+#: Ours: seconds between deletions of old decisions, each of which is synced.
+_DELETE_SECONDS = 60.0
 
 _OTHER_REQUEST = (
     "this idempotency key was used for another user, context or list of actions; use a new key."
@@ -204,6 +208,7 @@ class Service:
         self.unfinished_bytes = 0
         #: The days of the last reports, by campaign.
         self._reported: dict[str, str] = {}
+        self._next_deletion = 0.0
         #: Audits that the console waits for, by campaign.
         self.audits: dict[str, asyncio.Task[dict[str, Any]]] = {}
 
@@ -247,11 +252,16 @@ class Service:
                     self.start("daily", serving.name)
 
     def _delete_what_is_old(self) -> None:
-        """Delete some of the decisions that are older than ``retention``."""
-        for serving in list(self.watcher.state.campaigns.values()):
-            if serving.settings.retention:
-                before = serving.settings.forgotten_before(now_ms())
-                delete_old(self.database, serving.name, before)
+        """Delete decisions older than ``retention``: some now, and the rest soon."""
+        if time.monotonic() < self._next_deletion:
+            return
+        is_done = [
+            delete_old(self.database, serving.name, serving.settings.forgotten_before(now_ms()))
+            for serving in list(self.watcher.state.campaigns.values())
+            if serving.settings.retention
+        ]
+        if all(is_done):
+            self._next_deletion = time.monotonic() + _DELETE_SECONDS
 
     def stop(self) -> None:
         """Write what waits, and end the threads."""

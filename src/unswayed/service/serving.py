@@ -162,10 +162,7 @@ def serve(
         metrics = Metrics(folder)
 
         def work(beat: Beat) -> None:
-            limits, names = (
-                with_descriptors(configuration.server),
-                frozenset(configuration.campaigns),
-            )
+            limits = with_descriptors(configuration.server)
             begin = partial(
                 Service,
                 prepared.database,
@@ -173,7 +170,7 @@ def serve(
                 folder,
                 limits,
                 is_public=is_public,
-                configured=names,
+                configured=frozenset(configuration.campaigns),
             )
             _Server(server_config(create_app(begin), limits), beat).run(sockets=[listening])
 
