@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy import special
 
 from unswayed.arrays import FloatArray
 from unswayed.errors import ALPHA, InputError, check_adversarial_fraction
@@ -29,9 +28,6 @@ UNSEEN = 0.07
 MARGIN = 1.25
 """Ours: the true share may exceed the estimated mass of a coalition by this factor."""
 
-CONFIDENCE = 0.95
-"""Ours: of the bound on the share that is seen."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownFraction:
@@ -40,7 +36,7 @@ class UnknownFraction:
     chosen: float  # the share to state
     accused: float  # share of the accounts that were flagged
     suspected: float  # share of the largest group that is suspected only
-    upper: float  # upper confidence bound of both together; 0 if there are none
+    upper: float  # upper estimate of both together; 0 if there are none
     # The share from which some coalition exchanges best and runner-up unseen by every method, if it
     # can be computed. It rests on the median lead of the best action, and on the independent
     # responses that a user's plays are worth.
@@ -105,13 +101,13 @@ def estimate_fraction(tallies: UserTallies, reviewed: Reviewed | None = None) ->
     groups = [float(group.members.mean()) for group in found.groups if not group.is_flagged]
     suspected = max(groups, default=0.0)
     cells = found.cells
-    deviation = float(np.median(cells.deviations[cells.masses > 0.0]))
+    deviation = float(np.median(cells.deviations))
     per_user = float(cells.masses.sum() / max(float(found.weights.sum()), 1.0))
     gap, hidden = _median_gap(found.means), None
     if gap > 0 and deviation > 0:
         plays = max(1, round(per_user))
         hidden = float(smallest_swap_coalition(gap, plays, tallies.n_actions, noise=deviation))
-    upper = _upper_bound(min(MARGIN * accused + suspected, 1.0), tallies.n_users)
+    upper = min(MARGIN * accused + suspected, 1.0)
     return UnknownFraction(
         chosen=min(max(upper + UNSEEN, FLOOR), CEILING),
         accused=accused,
@@ -121,14 +117,6 @@ def estimate_fraction(tallies: UserTallies, reviewed: Reviewed | None = None) ->
         gap=gap,
         answers_per_user=per_user,
     )
-
-
-def _upper_bound(share: float, n_users: int) -> float:
-    """Return the upper confidence bound of a share of users (Clopper and Pearson); 0 of none."""
-    if share <= 0.0:
-        return 0.0
-    count = min(int(np.ceil(share * n_users)), n_users - 1)
-    return float(special.betaincinv(count + 1, n_users - count, CONFIDENCE))
 
 
 def _median_gap(means: FloatArray) -> float:

@@ -45,7 +45,7 @@ def random_log(rng: np.random.Generator, kind: str, n_users: int) -> Tallies:
 
 
 def means_of(rows: Responses, weights: FloatArray, caps: FloatArray, rho: float) -> CellMeans:
-    return cell_means(Blocked.here([rows], (rows.n_users,)), weights, caps, SHAPE, rho)
+    return cell_means(Blocked.here([rows], (rows.n_users,)), weights, caps.reshape(SHAPE), rho)
 
 
 def caps_of(rows: Responses) -> FloatArray:

@@ -12,30 +12,30 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.compiled import compiled
+from unswayed.arrays import BoolArray, FloatArray
 from unswayed.engine import Blocked
 from unswayed.learners.bounded.honest import (
-    N_DIRECTIONS,
     PRICE,
     Accounts,
     Honest,
     Law,
+    Likelihoods,
     class_levels,
     class_shares,
-    factor_analysis,
     fit_plain,
     fit_tastes,
     leading_directions,
     likelihoods,
     refit,
-    sparse_directions,
 )
 from unswayed.learners.bounded.rewards import Responses
 from unswayed.tallies import entry_users
 
-N_ACTIONS = 4
-"""Starts from coalitions about a single action."""
+USUAL_TASTE = 0.3
+"""Root mean square of the loadings from which tastes are fitted."""
+
+N_SKEWED = 4
+"""Starts along directions of either kind."""
 
 SHORT_STEPS, LONG_STEPS, N_FINALISTS = 3, 8, 2
 """Steps of EM from every start, steps from the best, and how many of them."""
@@ -48,18 +48,6 @@ MOST_NATS = 5.0
 
 ACTIVITY_ACCOUNTS = 30.0
 """The prior of an activity class is shrunk towards that of all by this many accounts."""
-
-TILT_PAIRS = (
-    (1.0, 0.0),
-    (2.0, 0.0),
-    (1.0, -0.7),
-    (2.0, -0.7),
-    (-1.0, 0.0),
-    (-2.0, 0.0),
-    (-1.0, 0.35),
-    (-2.0, 0.35),
-)
-"""Tilts of colluders and of others on one action, from which EM may start."""
 
 TURNS = 4
 """Steps of the long runs in which roles are exchanged where most accounts of a cell are members."""
@@ -78,8 +66,6 @@ class Coalition:
         Shape (n_users,); probability of membership.
     tilts, honest_tilts
         Shape (n_cells,); of colluders and of the others.
-    aim
-        Shape (n_cells,); tilts of colluders relative to the others and to their own level.
     gain
         Nats gained over the better model of honest accounts, prices paid.
     honest
@@ -95,7 +81,6 @@ class Coalition:
     members: FloatArray
     tilts: FloatArray
     honest_tilts: FloatArray
-    aim: FloatArray
     gain: float
     honest: Honest
     prior: FloatArray
@@ -120,12 +105,14 @@ class Search:
         self.accounts, self.law, self.weights = accounts, law, weights
         self.n_cells, self.n_actions = len(law.means), n_actions
         self.by_action = np.arange(self.n_cells) % n_actions
-        self.rng, self.expected = rng, expected
+        self.expected = expected
         self.plays, self.scores = accounts.sums(weights, self.n_cells)
         self.in_class = np.bincount(accounts.activity, weights)
-        self.directions = leading_directions(accounts, law, weights, rng)
+        directions, self.places = leading_directions(accounts, law, weights, rng)
+        # Tastes are fitted from the leading directions, with the size of a usual taste.
+        tastes = USUAL_TASTE * np.sqrt(self.n_cells) * directions
         self.plain = fit_plain(accounts, law, weights)
-        self.best = fit_tastes(accounts, law, weights, self.plain, self.directions, n_actions)
+        self.best = fit_tastes(accounts, law, weights, self.plain, tastes, n_actions)
 
     def candidates(self, known: BoolArray, least: float) -> list[Coalition]:
         """Return the coalitions that gain more than ``least`` nats, the best first.
@@ -134,58 +121,17 @@ class Search:
         """
         if (self.weights > 0.5).sum() < FEWEST_ACCOUNTS:
             return []
-        # Levels may have absorbed a coalition that praises one action and sinks another.
-        unusual = 0.9 * (1.0 - self.plain.classes[0])
-        starts = [*self._direction_starts(), *self._action_starts(), unusual]
+        starts = self._starts()
         if known.any():
-            starts.append(0.9 * known)
-        distinct: list[Coalition] = []
-        models = [self.plain] if self.best is self.plain else [self.plain, self.best]
-        for honest in models:
+            starts.append(np.where(known, 0.9, 0.0))
+        finals = []
+        # Tastes may hide a coalition, and a coalition may be taken for tastes: both are tried.
+        for honest in [self.plain] if self.best is self.plain else [self.plain, self.best]:
             fits = [self._em(self._start(members, honest), SHORT_STEPS) for members in starts]
-            fits.sort(key=lambda fit: -fit.gain)
-            n_before = len(distinct)
-            for fit in fits:
-                if len(distinct) < n_before + N_FINALISTS and not any(
-                    _alike(fit, other) for other in distinct
-                ):
-                    distinct.append(fit)
-        finals: list[Coalition] = []
-        for fit in distinct:
-            self._finish(fit, finals)
-        finals.sort(key=lambda fit: -fit.gain)
-        if finals:
-            self._finish(self._mirrored(finals[0]), finals)
-        if len(finals) > 1:
-            self._finish(self._crossed(*finals[:2]), finals)
-        return sorted((fit for fit in finals if fit.gain > least), key=lambda fit: -fit.gain)
-
-    def _finish(self, fit: Coalition, finals: list[Coalition]) -> None:
-        """Continue a short run, and add the result to ``finals`` unless it is there already."""
-        last = self._em(self._refitted(fit), LONG_STEPS, turn=True)
-        if not any(_alike(last, other) for other in finals):
-            finals.append(self._aimed(last))
-
-    def _crossed(self, one: Coalition, other: Coalition) -> Coalition:
-        """Return a candidate with the tilts, in each cell, of the one that stands out more there.
-
-        A start may explain one cell by the colluders and another one by honest extremes.
-        """
-        gaps = [np.abs(fit.tilts - fit.honest_tilts) for fit in (one, other)]
-        is_one = gaps[0] >= gaps[1]
-        tilts = np.where(is_one, one.tilts, other.tilts)
-        others = np.where(is_one, one.honest_tilts, other.honest_tilts)
-        return self._e_step(replace(one, tilts=tilts, honest_tilts=others))
-
-    def _mirrored(self, fit: Coalition) -> Coalition:
-        """Return a candidate with exchanged roles.
-
-        Where liars sink an action, those who like it are a group, too, and may be found first.
-        """
-        prior = self._prior(1.0 - fit.members)
-        return self._e_step(
-            replace(fit, tilts=fit.honest_tilts, honest_tilts=fit.tilts, prior=prior)
-        )
+            for fit in _distinct(fits)[:N_FINALISTS]:
+                last = self._em(self._refitted(fit), LONG_STEPS, turn=True)
+                finals.append(self._aimed(last))
+        return [fit for fit in _distinct(finals) if fit.gain > least]
 
     def _refitted(self, fit: Coalition) -> Coalition:
         """Fit honest accounts anew without the members: tastes may have absorbed the coalition."""
@@ -199,10 +145,11 @@ class Search:
         A group with the same tilt in all cells, relative to the others or to everybody, is no
         coalition: buyers, scrapers and generous raters are such groups.
         """
-        level = float(np.average(fit.tilts - fit.honest_tilts - fit.aim))
         plays, scores = self.accounts.sums(self.weights * (1.0 - fit.members), self.n_cells)
         everywhere = np.zeros(self.n_cells, np.int64)
         others = self.law.solve(scores, plays, np.zeros(1), everywhere, 8)
+        theirs = np.maximum(self.plays - plays, 1e-12) * self.law.variances
+        level = float(np.average(fit.tilts - fit.honest_tilts, weights=theirs))
         flat = [
             replace(fit, tilts=fit.honest_tilts + level, n_free=1),
             replace(
@@ -216,27 +163,16 @@ class Search:
         return replace(fit, gain=min(fit.gain, fit.gain - explained))
 
     def _start(self, members: FloatArray, honest: Honest) -> Coalition:
-        """Return a candidate with given members; honest tastes leave out what sets them apart."""
-        covariance = honest.covariance
-        if covariance.shape[0] > 1:
-            q = self.weights * members
-            rest = self.weights - q
-            apart = q @ honest.tastes / q.sum() - rest @ honest.tastes / rest.sum()
-            apart /= np.linalg.norm(apart) + 1e-12
-            covariance = np.eye(len(apart)) - 0.7 * np.outer(apart, apart)
+        """Return a candidate with given members."""
         zero = np.zeros(self.n_cells)
+        # Without the members: levels may have absorbed the coalition.
+        shares = class_shares(self.weights * (1.0 - members) * honest.classes)
         return Coalition(
             members,
             zero,
             zero,
-            zero,
             -np.inf,
-            replace(
-                honest,
-                covariance=covariance,
-                # Without the members: levels may have absorbed the coalition.
-                shares=class_shares(self.weights * (1.0 - members) * honest.classes),
-            ),
+            replace(honest, shares=shares),
             self._prior(members),
             np.zeros(self.n_actions),
             0.0,
@@ -289,14 +225,10 @@ class Search:
         tilts = base + (raw - base) * _kept(z)
         honest_plays = np.maximum(self.plays - plays, 0.0) + 2.0
         others = law.solve(self.scores - scores, honest_plays, fit.honest_tilts, steps=2)
-        weight = plays * law.variances
-        gap = tilts - others
-        own_level = float(weight @ gap / max(float(weight.sum()), 1e-9))
         return replace(
             fit,
             tilts=tilts,
             honest_tilts=others,
-            aim=gap - own_level,
             prior=self._prior(fit.members),
             action_tilts=of_action,
             level=float(level[0]),
@@ -305,27 +237,15 @@ class Search:
 
     def _e_step(self, fit: Coalition) -> Coalition:
         honest, w = fit.honest, self.weights
-        found = likelihoods(
-            self.accounts,
-            self.law,
-            w,
-            honest.loadings,
-            honest.covariance,
-            fit.honest_tilts,
-            honest.levels,
-            fit.tilts,
-        )
-        joint = found.honest + np.log(honest.shares)[:, None]
-        as_honest = special.logsumexp(joint, axis=0)
+        found, odds = _odds(self.accounts, self.law, w, fit)
         prior = fit.prior[self.accounts.activity]
-        odds = found.colluding - as_honest + np.log(prior / (1.0 - prior))
-        mixed = as_honest + np.log1p(-prior) + np.logaddexp(0.0, odds)
+        mixed = found.honest + np.log1p(-prior) + np.logaddexp(0.0, odds)
         # No account adds more than a few nats: a coalition takes more than one or two.
         total = float(w @ np.minimum(mixed - self.best.log_likelihoods, MOST_NATS))
         members = special.expit(odds)
         if w @ members > self.expected * w.sum():
             members = special.expit(odds + _offset(odds, w, self.expected * float(w.sum())))
-        parts = w * (1.0 - members) * np.exp(joint - as_honest)
+        parts = w * (1.0 - members) * found.classes
         return replace(
             fit,
             members=members,
@@ -340,70 +260,46 @@ class Search:
             ),
         )
 
-    def _direction_starts(self) -> list[FloatArray]:
-        """Return members along the most skewed directions of the accounts' tastes."""
+    def _starts(self) -> list[FloatArray]:
+        """Return members along skewed directions, of few cells and of actions, and unusual ones."""
+        # Levels may have absorbed a coalition that praises one action and sinks another.
+        unusual = 0.9 * (1.0 - self.plain.classes[0])
+        return [
+            *self._most_skewed(self.places),
+            *self._most_skewed(self._places_by_action()),
+            unusual,
+        ]
+
+    def _most_skewed(self, places: FloatArray) -> list[FloatArray]:
+        """Return members at the ends of the most skewed places; shape (n_users, n_directions)."""
         is_in = self.weights > 0.5
-        _, tastes = factor_analysis(
-            self.accounts, self.law, self.weights, self.directions, np.arange(self.n_cells)
-        )
-        tastes -= tastes[is_in].mean(axis=0)
         n_members = max(3, int(self.expected * is_in.sum()))
-        values, vectors = np.linalg.eigh(tastes[is_in].T @ tastes[is_in] / is_in.sum())
-        white = tastes @ (vectors / np.sqrt(np.maximum(values, 1e-6)))
-        inside = np.clip(white[is_in], -4.0, 4.0)
-        n = white.shape[1]
-        directions = list(np.eye(n))
-        for _ in range(2 * N_DIRECTIONS):
-            d = self.rng.standard_normal(n)
-            for _ in range(20):  # fixed point of the third moment
-                d = d / (np.linalg.norm(d) + 1e-12)
-                d = (inside * ((inside @ d) ** 2)[:, None]).mean(axis=0)
-            directions.append(d / (np.linalg.norm(d) + 1e-12))
-        places = [sign * (white @ d) for d in directions for sign in (1.0, -1.0)]
-        places.sort(key=lambda y: -float((np.clip(y[is_in], -4.0, 4.0) ** 3).mean()))
+        inside = places[is_in]
+        places = (places - inside.mean(axis=0)) / (inside.std(axis=0) + 1e-12)
+        both = [*places.T, *-places.T]
+        both.sort(key=lambda y: -float((np.clip(y[is_in], -4.0, 4.0) ** 3).mean()))
         kept: list[FloatArray] = []
-        for y in places:
+        for y in both:
             if not any(correlation(y[is_in], other[is_in]) > ALIKE for other in kept):
                 kept.append(y)
-            if len(kept) == N_DIRECTIONS:
+            if len(kept) == N_SKEWED:
                 break
-        for y in sparse_directions(self.accounts, self.law, self.weights, self.rng).T:
-            skew = float((np.clip(y[is_in] / (y[is_in].std() + 1e-12), -4.0, 4.0) ** 3).mean())
-            kept.append(y if skew > 0.0 else -y)
         found = []
         for y in kept:
             y = np.where(is_in, y, -np.inf)
             found.append(0.9 * (y >= np.partition(y, -n_members)[-n_members]))
         return found
 
-    def _action_starts(self) -> list[FloatArray]:
-        """Return members of coalitions about a single action, in closed form."""
-        tilts = sorted({t for pair in TILT_PAIRS for t in pair})
-        pairs = np.array([[tilts.index(t) for t in pair] for pair in TILT_PAIRS])
-        psi = np.stack([self.law.at(np.full(self.n_cells, t))[0] for t in tilts])
-        ratios, gains, priors = _action_gains(
-            self.accounts,
-            self.weights,
-            len(self.in_class),
-            self.n_actions,
-            psi,
-            np.array(tilts),
-            pairs,
-            self.expected,
-        )
-        order = np.argsort(-gains.ravel(), kind="stable")
-        found: dict[tuple[int, bool], FloatArray] = {}
-        for place in order:
-            c, a = divmod(int(place), self.n_actions)
-            key = (a, TILT_PAIRS[c][0] > 0)
-            if key in found:
-                continue
-            prior = priors[c, a][self.accounts.activity]
-            ratio = ratios[pairs[c, 0], :, a] - ratios[pairs[c, 1], :, a]
-            found[key] = special.expit(ratio + np.log(prior / (1.0 - prior)))
-            if len(found) == N_ACTIONS:
-                break
-        return list(found.values())
+    def _places_by_action(self) -> FloatArray:
+        """Return how much higher accounts' scores of each action are than of the others."""
+        place = entry_users(self.accounts.indptr) * self.n_actions
+        place += self.accounts.cells % self.n_actions
+        size = self.accounts.n_users * self.n_actions
+        plays = self.accounts.plays * self.law.variances[self.accounts.cells]
+        scores = np.bincount(place, self.accounts.scores, size)
+        z = scores / np.sqrt(np.bincount(place, plays, size) + 1.0)
+        z = z.reshape(-1, self.n_actions)
+        return np.asarray(z - z.mean(axis=1, keepdims=True))
 
 
 def members_of(
@@ -423,21 +319,16 @@ def members_of(
 
 def log_odds(rows: Responses, weights: FloatArray, coalition: Coalition, law: Law) -> FloatArray:
     """Return the log-odds of membership of a block's accounts."""
-    accounts, honest = Accounts.of(rows, law), coalition.honest
-    found = likelihoods(
-        accounts,
-        law,
-        weights,
-        honest.loadings,
-        honest.covariance,
-        coalition.honest_tilts,
-        honest.levels,
-        coalition.tilts,
-    )
-    as_honest = special.logsumexp(found.honest + np.log(honest.shares)[:, None], axis=0)
-    last = len(coalition.prior) - 1
-    prior = coalition.prior[np.minimum(accounts.activity, last)]
-    return np.asarray(found.colluding - as_honest + np.log(prior / (1.0 - prior)))
+    return _odds(Accounts.of(rows, law), law, weights, coalition)[1]
+
+
+def _odds(
+    accounts: Accounts, law: Law, weights: FloatArray, fit: Coalition
+) -> tuple[Likelihoods, FloatArray]:
+    """Return likelihoods and the log-odds of membership, both of shape (n_users,)."""
+    found = likelihoods(accounts, law, weights, fit.honest, fit.honest_tilts, fit.tilts)
+    prior = fit.prior[np.minimum(accounts.activity, len(fit.prior) - 1)]
+    return found, np.asarray(found.colluding - found.honest + special.logit(prior))
 
 
 def _kept(z: FloatArray) -> FloatArray:
@@ -445,8 +336,13 @@ def _kept(z: FloatArray) -> FloatArray:
     return np.maximum(0.0, 1.0 - 1.0 / np.maximum(z, 1e-9))
 
 
-def _alike(one: Coalition, other: Coalition) -> bool:
-    return correlation(one.members, other.members) > ALIKE
+def _distinct(fits: list[Coalition]) -> list[Coalition]:
+    """Return the fits by descending gain, those left out that are like a better one."""
+    kept: list[Coalition] = []
+    for fit in sorted(fits, key=lambda fit: -fit.gain):
+        if not any(correlation(fit.members, other.members) > ALIKE for other in kept):
+            kept.append(fit)
+    return kept
 
 
 def correlation(one: FloatArray, other: FloatArray) -> float:
@@ -466,50 +362,3 @@ def _offset(odds: FloatArray, weights: FloatArray, mass: float) -> float:
         else:
             low = middle
     return low
-
-
-@compiled
-def _action_gains(
-    accounts: Accounts,
-    weights: FloatArray,
-    n_activity: int,
-    n_actions: int,
-    psi: FloatArray,
-    tilts: FloatArray,
-    pairs: IntArray,
-    most: float,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return log-ratios by tilt, account and action; gains and priors of two populations."""
-    indptr, cells, plays, scores, activity = accounts
-    n_users, n_tilts, n_pairs = len(indptr) - 1, len(tilts), len(pairs)
-    ratios = np.zeros((n_tilts, n_users, n_actions))
-    gains = np.zeros((n_pairs, n_actions))
-    priors = np.zeros((n_pairs, n_actions, n_activity))
-    total, in_class = weights.sum(), np.zeros(n_activity)
-    for i in range(n_users):
-        in_class[activity[i]] += weights[i]
-        for p in range(indptr[i], indptr[i + 1]):
-            j = cells[p]
-            for t in range(n_tilts):
-                ratios[t, i, j % n_actions] += scores[p] * tilts[t] - plays[p] * psi[t, j]
-    for c in range(n_pairs):
-        for a in range(n_actions):
-            prior = np.full(n_activity, most / 3.0)
-            for _ in range(3):
-                found, mass, value = np.zeros(n_activity), 0.0, 0.0
-                for i in range(n_users):
-                    other = ratios[pairs[c, 1], i, a]
-                    pi = prior[activity[i]]
-                    r = np.exp(min(ratios[pairs[c, 0], i, a] - other, 50.0)) * pi
-                    z = weights[i] * r / (r + 1.0 - pi)
-                    found[activity[i]] += z
-                    mass += z
-                    value += weights[i] * (other + np.log(r + 1.0 - pi))
-                gains[c, a] = value
-                priors[c, a] = prior
-                for k in range(n_activity):
-                    one = (found[k] + ACTIVITY_ACCOUNTS * mass / total) / (
-                        in_class[k] + ACTIVITY_ACCOUNTS
-                    )
-                    prior[k] = min(max(one * min(1.0, most * total / max(mass, 1e-9)), 1e-6), 0.9)
-    return ratios, gains, priors

@@ -38,16 +38,11 @@ FEWEST_REPEATS = 50.0
 """Repeated plays from which the intraclass correlation is estimated."""
 
 TASTES = (1, 3)
-"""Factors of taste beside the level that are tried, with loadings by action and by cell; the best
-are used, prices paid."""
+"""Factors of taste beside the level that are tried; the best are used, prices paid."""
 
-N_DIRECTIONS = 4
-"""Leading directions of the accounts' scores, from which tastes are fitted; also skewed directions
-of tastes, from which coalitions are searched."""
-
-THRESHOLD, N_SPARSE, MOST_CELLS = 2.0, 2, 500
-"""Standard errors within which a covariance of cells is set to zero, directions of few cells from
-which coalitions are searched, and cells of an account that takes part in it."""
+THRESHOLD, N_DIRECTIONS, MOST_CELLS = 2.0, 3, 500
+"""Standard errors within which a covariance of cells is set to zero, directions of accounts' scores
+that are found, and cells of an account that takes part in it."""
 
 FACTOR_STEPS, LEVEL_STEPS, TASTE_STEPS, REFIT_STEPS = 8, 15, 5, 3
 """Steps of EM for the loadings, for levels alone, for levels with tastes, and for either of them
@@ -115,7 +110,15 @@ class Law:
     def grid(self) -> FloatArray:
         """Return ψ, ψ' and ψ'' of each cell over the grid of tilts; shape (n_cells, n, 3)."""
         tilts = np.arange(-GRID_END, GRID_END + GRID_STEP, GRID_STEP)
-        return _tilted(self.log_probabilities, self.scores, tilts)
+        out = np.empty((len(self.scores), len(tilts), 3))
+        for i, t in enumerate(tilts):
+            p = self.log_probabilities + t * self.scores
+            out[:, i, 0] = special.logsumexp(p, axis=1)
+            p = np.exp(p - out[:, i, :1])
+            out[:, i, 1] = (p * self.scores).sum(axis=1)
+            squares = (p * self.scores**2).sum(axis=1)
+            out[:, i, 2] = np.maximum(squares - out[:, i, 1] ** 2, 1e-6)
+        return out
 
     def solve(
         self,
@@ -128,29 +131,6 @@ class Law:
         """Return the tilts at which Σ scores = Σ plays·ψ', for each cell or group of cells."""
         own = np.arange(len(start)) if groups is None else groups
         return _solve(self.grid, scores, plays, start, own, steps)
-
-
-@compiled
-def _tilted(log_p: FloatArray, scores: FloatArray, tilts: FloatArray) -> FloatArray:
-    n_cells, n_categories = scores.shape
-    out = np.empty((n_cells, len(tilts), 3))
-    for j in range(n_cells):
-        for t in range(len(tilts)):
-            top = -1e300
-            for k in range(n_categories):
-                top = max(top, log_p[j, k] + tilts[t] * scores[j, k])
-            total, first, second = 0.0, 0.0, 0.0
-            for k in range(n_categories):
-                s = scores[j, k]
-                e = np.exp(log_p[j, k] + tilts[t] * s - top)
-                total += e
-                first += e * s
-                second += e * s * s
-            first /= total
-            out[j, t, 0] = top + np.log(total)
-            out[j, t, 1] = first
-            out[j, t, 2] = max(second / total - first * first, 1e-6)
-    return out
 
 
 @compiled
@@ -304,8 +284,6 @@ class Honest:
         Shape (3,); tilt and share of each class.
     classes
         Shape (3, n_users); posterior probabilities of the classes.
-    tastes
-        Shape (n_users, n_factors); posterior means of the factors.
     log_likelihoods
         Shape (n_users,).
     price
@@ -319,7 +297,6 @@ class Honest:
     levels: FloatArray
     shares: FloatArray
     classes: FloatArray
-    tastes: FloatArray
     log_likelihoods: FloatArray
     price: float
     groups: IntArray
@@ -338,7 +315,6 @@ def fit_plain(accounts: Accounts, law: Law, weights: FloatArray) -> Honest:
         np.array(LEVEL_STARTS),
         np.array(SHARE_STARTS),
         np.zeros((3, accounts.n_users)),
-        np.zeros((accounts.n_users, 1)),
         np.zeros(accounts.n_users),
         0.0,
         np.zeros(n_cells, np.int64),
@@ -354,16 +330,16 @@ def fit_tastes(
     directions: FloatArray,
     n_actions: int,
 ) -> Honest:
-    """Fit accounts with a level and factors of taste; ``plain`` if these do not pay."""
-    n_cells, fits = len(directions), [plain]
+    """Fit accounts with a level and tastes, by action or by cell; ``plain`` if they do not pay."""
+    n_cells, fits = len(law.means), [plain]
     for n_factors, n_groups in itertools.product(TASTES, (n_actions, n_cells)):
         groups = np.arange(n_cells) % n_groups
-        loadings, _ = factor_analysis(accounts, law, weights, directions[:, :n_factors], groups)
         plays = np.bincount(groups, accounts.sums(weights, n_cells)[0])
+        loadings = factor_analysis(accounts, law, weights, directions[:, :n_factors], groups)
         start = replace(
             plain,
             loadings=loadings,
-            covariance=np.eye(n_factors + 1),
+            covariance=np.eye(loadings.shape[1]),
             levels=np.array(LEVEL_STARTS),
             shares=np.array(SHARE_STARTS),
             price=PRICE * n_factors * float((plays > 1.0).sum()),
@@ -378,9 +354,8 @@ def refit(accounts: Accounts, law: Law, weights: FloatArray, plain: Honest, best
     fit = _levelled(plain, accounts, law, weights, REFIT_STEPS)
     if best is plain:
         return fit
-    loadings, _ = factor_analysis(
-        accounts, law, weights, best.loadings[:, 1:], best.groups, REFIT_STEPS
-    )
+    tastes_before = best.loadings[:, 1:]
+    loadings = factor_analysis(accounts, law, weights, tastes_before, best.groups, REFIT_STEPS)
     tastes = _levelled(replace(best, loadings=loadings), accounts, law, weights, REFIT_STEPS)
     return max(fit, tastes, key=lambda fit: fit.worth(weights))
 
@@ -392,14 +367,11 @@ def _levelled(
     zero = np.zeros(len(law.means))
     fit = start
     for step in range(n_steps):
-        found = likelihoods(accounts, law, weights, fit.loadings, fit.covariance, zero, fit.levels)
-        joint = found.honest + np.log(fit.shares)[:, None]
-        total = special.logsumexp(joint, axis=0)
-        classes = np.exp(joint - total)
-        fit = replace(fit, log_likelihoods=total, tastes=found.tastes, classes=classes)
+        found = likelihoods(accounts, law, weights, fit, zero)
+        fit = replace(fit, log_likelihoods=found.honest, classes=found.classes)
         if step == n_steps - 1:
             break
-        parts = weights * classes
+        parts = weights * fit.classes
         fit = replace(
             fit,
             shares=class_shares(parts),
@@ -432,13 +404,15 @@ def class_levels(
 
 
 class Likelihoods(NamedTuple):
-    """Log-likelihoods of accounts, ``honest`` (n_classes, n_users), ``colluding`` (n_users,).
+    """Log-likelihoods of accounts that are ``honest``, and of accounts that are ``colluding``.
 
-    ``tastes`` and ``scatter`` are posterior means, and the mean posterior covariance, of the
-    factors in the first class.
+    ``classes`` has the posterior probabilities of the levels of honest accounts, shape (n_classes,
+    n_users). ``tastes`` and ``scatter`` are posterior means, and the mean posterior covariance, of
+    the factors in the first class.
     """
 
     honest: FloatArray
+    classes: FloatArray
     colluding: FloatArray
     tastes: FloatArray
     scatter: FloatArray
@@ -457,39 +431,31 @@ def likelihoods(
     accounts: Accounts,
     law: Law,
     weights: FloatArray,
-    loadings: FloatArray,
-    covariance: FloatArray,
+    honest: Honest,
     tilts: FloatArray,
-    levels: FloatArray,
     colluding: FloatArray | None = None,
 ) -> Likelihoods:
-    """Return log-likelihoods of accounts that are honest with each level, or collude.
+    """Return log-likelihoods of accounts that are honest, with ``tilts`` and a level, or collude.
 
-    Parameters
-    ----------
-    tilts, levels
-        Shape (n_cells,) and (n_classes,); honest tilts are ``tilts + level``.
-    colluding
-        Shape (n_cells,); tilts of colluders; None for none.
+    Tilts have shape (n_cells,); ``colluding`` are those of colluders, None for none.
     """
-    hypotheses = [tilts + level for level in levels]
+    n = len(honest.levels)
+    hypotheses = [tilts + level for level in honest.levels]
     if colluding is not None:
         hypotheses.append(colluding)
-    at = np.stack([law.at(d) for d in hypotheses])
     found, tastes, scatter = _likelihoods(
         accounts,
         weights,
-        loadings,
-        np.asarray(np.linalg.inv(covariance), np.float64),
-        at,
+        honest.loadings,
+        np.asarray(np.linalg.inv(honest.covariance), np.float64),
+        np.stack([law.at(d) for d in hypotheses]),
         np.stack(hypotheses),
         law.grid,
     )
-    found -= 0.5 * np.linalg.slogdet(covariance)[1]
-    n = len(levels)
-    return Likelihoods(
-        found[:n], found[n] if colluding is not None else np.empty(0), tastes, scatter
-    )
+    found -= 0.5 * np.linalg.slogdet(honest.covariance)[1]
+    joint = found[:n] + np.log(honest.shares)[:, None]
+    total = special.logsumexp(joint, axis=0)
+    return Likelihoods(total, np.exp(joint - total), found[n:].sum(axis=0), tastes, scatter)
 
 
 @compiled
@@ -615,78 +581,50 @@ def _likelihoods(
 
 def leading_directions(
     accounts: Accounts, law: Law, weights: FloatArray, rng: np.random.Generator
-) -> FloatArray:
-    """Return the leading eigenvectors of the covariance between different cells, as loadings."""
-    n_cells, n_factors = len(law.means), N_DIRECTIONS
-    rows, plays = _standardised(accounts, law, weights)
-    columns = rows.T.tocsr()
-    own = np.asarray((rows * rows).sum(axis=0))
-    basis = rng.standard_normal((n_cells, min(n_factors + 3, n_cells)))
-    for _ in range(10):
-        basis = np.linalg.qr(columns @ (rows @ basis) - own[:, None] * basis + basis)[0]
-    product = columns @ (rows @ basis) - own[:, None] * basis
-    values, vectors = np.linalg.eigh(basis.T @ product)
-    leading = (basis @ vectors)[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.05))
-    mass = np.maximum(plays * law.variances / max(float(weights.sum()), 1.0), 1e-6)
-    found = np.zeros((n_cells, n_factors))
-    n_found = min(n_factors, leading.shape[1])
-    found[:, :n_found] = leading[:, :n_found] / np.sqrt(mass)[:, None]
-    return np.clip(found, -3.0, 3.0)
-
-
-def sparse_directions(
-    accounts: Accounts, law: Law, weights: FloatArray, rng: np.random.Generator
-) -> FloatArray:
-    """Return where accounts lie along directions of few cells; shape (n_users, n_directions).
+) -> tuple[FloatArray, FloatArray]:
+    """Return directions of cells, shape (n_cells, n_directions), and where accounts lie on them.
 
     Leading eigenvectors of the thresholded covariance between cells: covariances within
     ``THRESHOLD`` standard errors are set to zero, so that lies about few of many cells stand out.
     """
-    rows, _ = _standardised(accounts, law, weights)
+    n_cells = len(law.means)
+    scale = np.sqrt((accounts.sums(weights, n_cells)[0] + 20.0) * law.variances)
+    users = entry_users(accounts.indptr)
+    values = accounts.scores * np.sqrt(weights)[users] / scale[accounts.cells]
+    rows = sparse.csr_array(
+        (values, accounts.cells, accounts.indptr), shape=(accounts.n_users, n_cells)
+    )
     some = rows[np.diff(rows.indptr) <= MOST_CELLS]
     covariance, noise = some.T @ some, (some * some).T @ (some * some)
     covariance.setdiag(0.0)
-    covariance = (covariance * (covariance * covariance > THRESHOLD**2 * noise)).tocsr()
-    basis = rng.standard_normal((rows.shape[1], min(N_SPARSE + 3, rows.shape[1])))
-    shift = float(np.abs(covariance).sum(axis=0).max()) / 4.0
+    clear = covariance * (covariance * covariance > THRESHOLD**2 * noise)
+    basis = rng.standard_normal((n_cells, min(N_DIRECTIONS + 3, n_cells)))
+    shift = float(abs(clear).sum(axis=0).max()) / 4.0
     for _ in range(30):
-        basis = np.linalg.qr(covariance @ basis + shift * basis)[0]
-    _, vectors = np.linalg.eigh(basis.T @ (covariance @ basis))
-    return np.asarray(rows @ (basis @ vectors[:, ::-1][:, :N_SPARSE]))
-
-
-def _standardised(
-    accounts: Accounts, law: Law, weights: FloatArray
-) -> tuple[sparse.csr_array, FloatArray]:
-    """Return accounts' scores with about unit variance in each cell, and the plays of the cells."""
-    n_cells = len(law.means)
-    plays, _ = accounts.sums(weights, n_cells)
-    scale = np.sqrt((plays + 20.0) * law.variances)
-    users = entry_users(accounts.indptr)
-    values = accounts.scores * np.sqrt(weights)[users] / scale[accounts.cells]
-    shape = (accounts.n_users, n_cells)
-    return sparse.csr_array((values, accounts.cells, accounts.indptr), shape=shape), plays
+        basis = np.linalg.qr(np.asarray(clear @ basis) + shift * basis)[0]
+    _, vectors = np.linalg.eigh(basis.T @ np.asarray(clear @ basis))
+    directions = basis @ vectors[:, ::-1][:, :N_DIRECTIONS]
+    return directions, np.asarray(rows @ directions)
 
 
 def factor_analysis(
     accounts: Accounts,
     law: Law,
     weights: FloatArray,
-    leading: FloatArray,
+    tastes: FloatArray,
     groups: IntArray,
     n_steps: int = FACTOR_STEPS,
-) -> tuple[FloatArray, FloatArray]:
-    """Return loadings by factor analysis of the scores, and the posterior means of the factors."""
-    n_factors, n_groups = leading.shape[1] + 1, int(groups.max()) + 1
-    loadings = np.ascontiguousarray(np.hstack([np.full((len(leading), 1), 0.3), leading]))
-    tastes = np.zeros((accounts.n_users, n_factors))
+) -> FloatArray:
+    """Return loadings of a level and of tastes, by EM of a factor analysis of the scores."""
+    loadings = np.ascontiguousarray(np.hstack([np.full((len(tastes), 1), 0.3), tastes]))
+    n_factors, n_groups = loadings.shape[1], int(groups.max()) + 1
     for _ in range(n_steps):
-        left, right, tastes = _factor_step(accounts, weights, law.variances, loadings)
+        left, right = _factor_step(accounts, weights, law.variances, loadings)
         left = left.reshape(-1, n_groups, n_factors, n_factors).sum(axis=0)
         right = right.reshape(-1, n_groups, n_factors, 1).sum(axis=0)
         solved = np.linalg.solve(left + 3.0 * np.eye(n_factors), right)[:, :, 0]
         loadings = np.ascontiguousarray(solved[groups])
-    return loadings, tastes
+    return loadings
 
 
 @compiled
@@ -695,12 +633,12 @@ def _factor_step(
     weights: FloatArray,
     variances: FloatArray,
     loadings: FloatArray,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the normal equations of the loadings, and the posterior means of the factors."""
+) -> tuple[FloatArray, FloatArray]:
+    """Return the normal equations of the loadings."""
     indptr, cells, plays, scores, _ = accounts
     n_users, n_cells, n_factors = len(indptr) - 1, loadings.shape[0], loadings.shape[1]
     left = np.zeros((n_cells, n_factors, n_factors))
-    right, tastes = np.zeros((n_cells, n_factors)), np.zeros((n_users, n_factors))
+    right, taste = np.zeros((n_cells, n_factors)), np.zeros(n_factors)
     m, inverse = np.zeros((n_factors, n_factors)), np.zeros((n_factors, n_factors))
     lower, solved = np.zeros((n_factors, n_factors)), np.zeros((n_factors, n_factors))
     b = np.zeros(n_factors)
@@ -727,15 +665,15 @@ def _factor_step(
             t = 0.0
             for q in range(n_factors):
                 t += inverse[k, q] * b[q]
-            tastes[i, k] = t
+            taste[k] = t
         for k in range(n_factors):
             for q in range(n_factors):
-                inverse[k, q] += tastes[i, k] * tastes[i, q]
+                inverse[k, q] += taste[k] * taste[q]
         for p in range(indptr[i], indptr[i + 1]):
             j = cells[p]
             z = w * plays[p] * variances[j]
             for k in range(n_factors):
-                right[j, k] += w * scores[p] * tastes[i, k]
+                right[j, k] += w * scores[p] * taste[k]
                 for q in range(n_factors):
                     left[j, k, q] += z * inverse[k, q]
-    return left, right, tastes
+    return left, right

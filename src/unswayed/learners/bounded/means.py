@@ -19,9 +19,6 @@ from unswayed.learners.bounded.honest import MOST_INFLUENCE
 from unswayed.learners.bounded.rewards import Responses
 from unswayed.tallies import entry_users
 
-PER_OCTAVE, OCTAVES_BELOW, BINS = 4, 20, 112
-"""Effective plays are counted in 112 bins, four an octave, at their lower edges, to find caps."""
-
 CONTEXT_PLAYS = 100.0
 """The variance of rewards in a context is shrunk towards the log's by this many plays."""
 
@@ -35,7 +32,7 @@ EM_STEPS = 60
 
 
 class CellMeans(NamedTuple):
-    """Bounded means of all cells; every array has shape (n_contexts, n_actions).
+    """Bounded means of all cells; arrays have shape (n_contexts, n_actions).
 
     Attributes
     ----------
@@ -46,7 +43,7 @@ class CellMeans(NamedTuple):
     masses
         Effective plays that count.
     deviations
-        Standard deviation of rewards.
+        Shape (n_contexts, 1); standard deviation of the rewards of each context.
     """
 
     means: FloatArray
@@ -56,43 +53,18 @@ class CellMeans(NamedTuple):
 
 
 def find_caps(blocks: Blocked[Responses], n_cells: int) -> FloatArray:
-    """Return the cap on an account's effective plays in each cell; shape (n_cells,)."""
-    edges = 2.0 ** (np.arange(BINS) / PER_OCTAVE - OCTAVES_BELOW)
-    return largest_masses(edges, blocks.add_blocks(_mass_histogram, n_cells))
+    """Return the cap on an account's mass in each cell: three times the harmonic mean."""
+    visitors, inverses = blocks.add_blocks(_inverse_masses, n_cells)
+    return np.asarray(MOST_INFLUENCE * visitors / np.maximum(inverses, 1e-300))
 
 
-def largest_masses(values: FloatArray, counts: IntArray) -> FloatArray:
-    """Return the c for which c = ``MOST_INFLUENCE``·mean(min(value, c)), in each row of counts.
-
-    Parameters
-    ----------
-    values
-        Shape (n_values,), ascending.
-    counts
-        Shape (n_rows, n_values); how often each value occurs.
-
-    >>> largest_masses(np.array([1.0, 2.0, 1000.0]), np.array([[4, 5, 1]])).round(2)
-    array([6.])
-    """
-    n_above = counts.sum(axis=1, keepdims=True) - np.cumsum(counts, axis=1)
-    below = np.cumsum(counts * values, axis=1)
-    room = counts.sum(axis=1, keepdims=True) - MOST_INFLUENCE * n_above
-    found = np.where(room > 0.0, MOST_INFLUENCE * below / np.maximum(room, 1e-300), np.inf)
-    first = (found <= np.append(values[1:], np.inf)).argmax(axis=1)
-    return np.asarray(found[np.arange(len(found)), first])
-
-
-def _mass_histogram(rows: Responses, n_cells: int) -> IntArray:
-    return _histogram(rows.cells, rows.masses, n_cells)
-
-
-@compiled
-def _histogram(cells: CellArray, masses: FloatArray, n_cells: int) -> IntArray:
-    found = np.zeros((n_cells, BINS), np.int64)
-    for p in range(len(cells)):
-        place = int(PER_OCTAVE * (np.log2(masses[p]) + OCTAVES_BELOW) + 1e-9)
-        found[cells[p], min(max(place, 0), BINS - 1)] += 1
-    return found
+def _inverse_masses(rows: Responses, n_cells: int) -> FloatArray:
+    return np.stack(
+        [
+            np.bincount(rows.cells, minlength=n_cells),
+            np.bincount(rows.cells, 1 / rows.masses, n_cells),
+        ]
+    )
 
 
 def weighed(rows: Responses, correlation: float, most: float = np.inf) -> Responses:
@@ -110,22 +82,24 @@ def weighed(rows: Responses, correlation: float, most: float = np.inf) -> Respon
 
 
 def most_plays(rows: Responses) -> float:
-    """Return the cap on an account's total effective plays."""
-    total = np.asarray(np.bincount(entry_users(rows.indptr), rows.masses, rows.n_users), np.float64)
-    total = np.sort(total[total > 0.0])
-    return float(largest_masses(total, np.ones((1, len(total)), np.int64))[0])
+    """Return the cap on an account's plays in all: three times their mean once it is applied."""
+    total = np.sort(np.bincount(entry_users(rows.indptr), rows.masses, rows.n_users))
+    total = total[total > 0.0]
+    n_above = np.arange(len(total))[::-1]
+    room = len(total) / MOST_INFLUENCE - n_above
+    caps = np.where(room > 0.0, np.cumsum(total) / np.where(room > 0.0, room, 1.0), np.inf)
+    return float(caps[(caps <= np.append(total[1:], np.inf)).argmax()])
 
 
 def cell_means(
     blocks: Blocked[Responses],
     weights: FloatArray,
     caps: FloatArray,
-    shape: tuple[int, int],
     correlation: float,
 ) -> CellMeans:
-    """Return bounded means, with users' weights of shape (n_users,)."""
-    sums = blocks.add_blocks(_moment_sums, caps, correlation, rows=weights)
-    mass, first, second, *pulls, noise = (part.reshape(shape) for part in sums)
+    """Return bounded means, with users' weights of shape (n_users,) and caps of all cells."""
+    sums = blocks.add_blocks(_moment_sums, caps.ravel(), correlation, rows=weights)
+    mass, first, second, *pulls, noise = (part.reshape(caps.shape) for part in sums)
     is_met = mass > 1e-9
     safe = np.where(is_met, mass, 1.0)
     means = np.where(is_met, first / safe, np.nan)
@@ -142,8 +116,7 @@ def cell_means(
     excess = float((pulled - in_context * noise)[is_met].sum())
     between = min(max(excess / max(float((in_context * room).sum()), 1e-300), 0.0), 1.0)
     variances = np.where(is_met, in_context * (noise + between * room) / safe**2, np.inf)
-    deviations = np.sqrt((spread + 20.0 * in_context) / (mass + 20.0))
-    return CellMeans(means, variances, mass, deviations)
+    return CellMeans(means, variances, mass, np.sqrt(in_context))
 
 
 def _moment_sums(
@@ -200,14 +173,6 @@ class Shrinkage(NamedTuple):
     cells: float
 
 
-def context_scales(cells: CellMeans) -> FloatArray:
-    """Return the standard deviation of rewards in each context; shape (n_contexts, 1)."""
-    squares = (cells.masses * cells.deviations**2).sum(axis=1, keepdims=True)
-    mass = cells.masses.sum(axis=1, keepdims=True)
-    usual = float(squares.sum() / max(float(mass.sum()), 1e-300))
-    return np.sqrt(np.where(mass > 1e-9, squares / np.maximum(mass, 1e-300), usual))
-
-
 def shrunken(
     means: FloatArray, cells: CellMeans, parts: Shrinkage | None = None
 ) -> tuple[FloatArray, Shrinkage]:
@@ -218,7 +183,7 @@ def shrunken(
     contexts. The variances of the other effects are estimated by EM unless given; the result is
     linear in the means once they are.
     """
-    scale = context_scales(cells)
+    scale = cells.deviations
     if parts is None:
         _, parts = _shrunken(means / scale, cells.variances / scale**2, None)
         parts = Shrinkage(parts.actions, LENIENCE * parts.cells)

@@ -20,18 +20,21 @@ from scipy import special
 from threadpoolctl import threadpool_limits
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.engine import Blocked, cut_codes
 from unswayed.errors import check_adversarial_fraction
 from unswayed.events import Labels
 from unswayed.events.known import KnownAccounts
 from unswayed.learners.bounded.coalition import (
     Coalition,
     Search,
-    correlation,
     log_odds,
     members_of,
 )
-from unswayed.learners.bounded.honest import Accounts, Law, intraclass_correlation
+from unswayed.learners.bounded.honest import (
+    LEAST_CORRELATION,
+    Accounts,
+    Law,
+    intraclass_correlation,
+)
 from unswayed.learners.bounded.means import (
     CellMeans,
     cell_means,
@@ -42,10 +45,10 @@ from unswayed.learners.bounded.means import (
 )
 from unswayed.learners.bounded.rewards import (
     Reading,
-    Responses,
     category_counts,
     read,
     read_rewards,
+    rows_of,
     sampled_codes,
 )
 from unswayed.learners.design import Design
@@ -58,7 +61,7 @@ from unswayed.learners.paper import (
 )
 from unswayed.policy import best_known
 from unswayed.randomness import generator
-from unswayed.tallies import Tallies, UserTallies, joined
+from unswayed.tallies import Tallies, UserTallies
 
 WHOLE_ENTRIES, SEARCH_ENTRIES = 200_000, 60_000
 """Coalitions are searched among all accounts of logs with up to the first number of entries, and
@@ -68,20 +71,11 @@ CLEAR, ENTRIES = 70.0, 20_000
 """Nats of evidence from which a group is flagged, with so many entries in the search; with fewer
 the bar falls with their square root."""
 
-HALVED = 0.5
-"""A decision depends on a group if its lead falls below this part without the group."""
-
-OPPOSITE = -0.5
-"""Correlation of memberships below which a group is the opposite of another."""
+QUIET, LOUD = 0.1, 2.0
+"""Nats for each member that flag a group on which a decision depends, and any other group."""
 
 SUSPECTED = 0.35
-"""Part of that evidence from which a group is suspected."""
-
-NEARLY = 2 / 3
-"""Part of a group's evidence from which a smaller group within it is preferred."""
-
-LOUD = 2.0
-"""Nats for each member from which a group is flagged whether or not a decision depends on it."""
+"""Part of ``CLEAR`` from which a group is suspected."""
 
 MORE, LARGEST_SHARE = 0.1, 0.49
 """The share of the accounts that may collude is the stated one and a tenth, and below one half."""
@@ -91,9 +85,6 @@ TRIMMED = 1.25
 
 MOST_ROUNDS = 4
 """Coalitions that are flagged at most."""
-
-COUNTING_CORRELATION = 0.1
-"""Intraclass correlation while laws are counted, before it is known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,6 +99,8 @@ class Group:
         Whether the evidence is clear; otherwise the group is suspected.
     evidence
         Nats by which it explains the log better than honest accounts with levels and tastes.
+    strength
+        The evidence as a part of what flags a group.
     shift
         Shape (n_contexts, n_actions); what the group adds to the means, NaN where unknown.
     """
@@ -115,11 +108,17 @@ class Group:
     members: FloatArray
     is_flagged: bool
     evidence: float
+    strength: float
     shift: FloatArray
 
-    def to_json(self, n_turned: int) -> dict[str, Any]:
-        """Return size, evidence and the cells that it moves most, as plain JSON values."""
+    def to_json(self, means: FloatArray) -> dict[str, Any]:
+        """Return size, evidence and the cells that it moves most, as plain JSON values.
+
+        ``turned`` is in how many contexts it changes the best action; ``means`` are without the
+        group if it was flagged, else with it.
+        """
         shift = np.nan_to_num(self.shift)
+        other = means + self.shift if self.is_flagged else means - self.shift
         up, down = np.maximum(shift, 0.0), np.maximum(-shift, 0.0)
         raises = bool(up.sum(axis=0).max() >= down.sum(axis=0).max())
         moved = up if raises else down
@@ -135,7 +134,7 @@ class Group:
             "accounts": float(self.members.sum()),
             "status": "flagged" if self.is_flagged else "suspected",
             "nats": round(self.evidence, 1),
-            "turned": n_turned,
+            "turned": int((best_known(other) != best_known(means)).sum()),
         }
 
 
@@ -230,6 +229,9 @@ def learn_bounded(
     is_excluded = ~is_allowed & (is_allowed & is_known).any(axis=1, keepdims=True)
     plain = best_known(means)
     decisions = smallest_regret(means, found.stories, is_excluded)
+    is_undecided = np.zeros(len(means), np.bool_)
+    for _, story in found.stories:
+        is_undecided |= best_known(story) != plain
     any_flagged = any(group.is_flagged for group in found.groups)
     decided_by = np.full(len(means), "without coalition" if any_flagged else "bounded mean", "<U24")
     decided_by[decisions != best_known(means, is_excluded)] = "regret"
@@ -253,10 +255,10 @@ def learn_bounded(
         evidence={
             "removed": float(1.0 - found.weights.mean()),
             "coalitions": sum(group.is_flagged for group in found.groups),
-            "undecided": np.flatnonzero(_is_undecided(means, found.stories)).tolist(),
+            "undecided": np.flatnonzero(is_undecided).tolist(),
             "bounded": found.bounded,
             "cut": found.model.reading.clipped,
-            "lies": [group.to_json(_n_turned(means, group)) for group in found.groups],
+            "lies": [group.to_json(means) for group in found.groups],
         },
         low=low,
         high=high,
@@ -298,78 +300,44 @@ def _regrets(means: FloatArray) -> FloatArray:
     return np.asarray(best - means)
 
 
-def _is_undecided(means: FloatArray, stories: list[tuple[float, FloatArray]]) -> BoolArray:
-    """Return the contexts in which a suspected group would change the best action."""
-    is_open = np.zeros(len(means), dtype=np.bool_)
-    for _, story in stories:
-        is_open |= best_known(story) != best_known(means)
-    return is_open
-
-
-def _n_turned(means: FloatArray, group: Group) -> int:
-    """Return in how many contexts the group changes the best action."""
-    if group.is_flagged:
-        return int((best_known(means + group.shift) != best_known(means)).sum())
-    return int((best_known(means - group.shift) != best_known(means)).sum())
-
-
-def _leads(means: FloatArray, decided_by: FloatArray) -> FloatArray:
-    """Return by how much the best actions of ``decided_by`` lead the others in ``means``."""
-    best = best_known(decided_by)
-    rows = np.arange(len(means))
-    others = np.where(np.isnan(means), -np.inf, means)
-    others[rows, best] = -np.inf
-    found: FloatArray = means[rows, best] - others.max(axis=1)
-    return np.where(np.isfinite(found), found, np.inf)
-
-
 def find_coalitions(
     tallies: UserTallies, *, alpha: float, seed: int = 0, reviewed: Reviewed | None = None
 ) -> Findings:
     """Find coalitions, one after the other, and the bounded means without those that are clear."""
     rng = generator(seed, "bounded")
+    reviewed = reviewed or Reviewed.nobody(tallies.n_users)
     reading = read_rewards(tallies, rng)
     is_whole = int(tallies.cell_users().sum()) <= WHOLE_ENTRIES
     chosen = sampled_codes(tallies, rng, WHOLE_ENTRIES if is_whole else SEARCH_ENTRIES)
-    reviewed = reviewed or Reviewed.nobody(tallies.n_users)
     searched, weights = np.ones(tallies.n_users), np.where(reviewed.is_fake, 0.0, 1.0)
+    blocks = tallies.blocks.transformed(read, reading)
+    shape = (tallies.n_cells, reading.n_categories)
+    sample = weighed(rows_of(blocks, chosen), LEAST_CORRELATION)
+    law = Law.of_counts(category_counts(sample, weights[chosen], shape))
+    rho = intraclass_correlation(sample, law, TRIMMED * alpha)
+    sample = weighed(sample, rho)
+    bounded = blocks.transformed(weighed, rho, most_plays(sample))
+    blocks = blocks.transformed(weighed, rho)
+    caps = find_caps(bounded, tallies.n_cells).reshape(tallies.n_contexts, tallies.n_actions)
+
+    def means_of(weights: FloatArray) -> CellMeans:
+        return cell_means(bounded, weights, caps, rho)
+
     groups: list[Group] = []
     coalitions: list[tuple[Law, Coalition]] = []
     stories: list[tuple[float, FloatArray]] = []
-    blocks = tallies.blocks.transformed(read, reading)
-    shape = (tallies.n_contexts, tallies.n_actions)
-    view: _View | None = None
     while True:
-        law = Law.of_counts(
-            blocks.add_blocks(
-                category_counts,
-                (tallies.n_cells, reading.n_categories),
-                COUNTING_CORRELATION,
-                rows=weights,
-            )
-        )
-        if view is None:
-            sample = _rows_of(blocks, chosen)
-            rho = intraclass_correlation(sample, law, TRIMMED * alpha)
-            blocks = blocks.transformed(weighed, rho)
-            most = most_plays(weighed(sample, rho))
-            bounded = blocks.transformed(weighed, rho, most)
-            view = _View(bounded, find_caps(bounded, tallies.n_cells), rho, shape)
-        cells = view.means(weights)
+        cells = means_of(weights)
         means, parts = shrunken(cells.means, cells)
-        removed = float(1.0 - searched.mean())
-        expected = min(alpha + MORE, LARGEST_SHARE) - removed
+        expected = min(alpha + MORE, LARGEST_SHARE) - float(1.0 - searched.mean())
         if alpha == 0.0 or len(groups) == MOST_ROUNDS or expected <= 0.0:
             break
+        law = Law.of_counts(blocks.add_blocks(category_counts, shape, rows=weights))
+        accounts = Accounts.of(sample, law)
         search = Search(
-            Accounts.of(_rows_of(blocks, chosen), law),
-            law,
-            searched[chosen],
-            tallies.n_actions,
-            expected=expected,
-            rng=rng,
+            accounts, law, searched[chosen], tallies.n_actions, expected=expected, rng=rng
         )
-        clear = CLEAR * np.sqrt(min(1.0, len(search.accounts.cells) / ENTRIES))
+        clear = CLEAR * np.sqrt(min(1.0, len(accounts.cells) / ENTRIES))
         judged: list[tuple[Group, Coalition]] = []
         for coalition in search.candidates(reviewed.is_fake[chosen], SUSPECTED * clear):
             members = members_of(blocks, coalition, law, searched, expected)
@@ -377,20 +345,21 @@ def find_coalitions(
             if verdict == "honest":
                 continue
             members = np.where(reviewed.is_honest, 0.0, members)
-            without = view.means(weights * (1.0 - members)).means
+            without = means_of(weights * (1.0 - members)).means
             without = np.where(np.isnan(without), cells.means, without)
             story, _ = shrunken(without, cells, parts)
-            is_stake = bool((_leads(story, means) < HALVED * _leads(means, means)).any())
-            is_loud = coalition.gain >= LOUD * float(coalition.members.sum())
-            is_clear = coalition.gain >= clear and (is_loud or is_stake)
-            is_flagged = is_clear or verdict == "fake"
-            judged.append((Group(members, is_flagged, coalition.gain, means - story), coalition))
-        judged = [one for one in judged if not _is_better_explained(one[0], judged)]
+            is_decisive = bool((best_known(story) != best_known(means)).any())
+            each = QUIET if is_decisive else LOUD
+            bar = max(clear, each * float(coalition.members.sum()))
+            strength = coalition.gain / bar
+            is_flagged = bool(strength >= 1.0) or verdict == "fake"
+            group = Group(members, is_flagged, coalition.gain, strength, means - story)
+            judged.append((group, coalition))
         flagged = [(group, fit) for group, fit in judged if group.is_flagged]
         if not flagged:
             groups += [group for group, _ in judged]
             coalitions += [(law, fit) for _, fit in judged]
-            stories = [(group.evidence / clear, means - group.shift) for group, _ in judged]
+            stories = [(group.strength, means - group.shift) for group, _ in judged]
             break
         group, fit = max(flagged, key=lambda one: one[0].evidence)
         groups.append(group)
@@ -398,30 +367,9 @@ def find_coalitions(
         weights = weights * (1.0 - group.members)
         searched = searched * (1.0 - group.members)
     plays = float(tallies.cell_sums("plays").sum())
-    counted = float(view.means(np.ones(tallies.n_users)).masses.sum()) / max(plays, 1.0)
+    counted = float(means_of(np.ones(tallies.n_users)).masses.sum()) / max(plays, 1.0)
     model = Model(reading, rho, coalitions)
     return Findings(weights, groups, cells, means, stories, model, 1.0 - counted)
-
-
-def _is_better_explained(group: Group, judged: list[tuple[Group, Coalition]]) -> bool:
-    """Return whether the opposite group has more evidence, or a part of the group nearly as much.
-
-    Those who are added to such a part are honest accounts that differ a little.
-    """
-    size = float(group.members.sum())
-    for other, _ in judged:
-        if other.evidence > group.evidence and correlation(other.members, group.members) < OPPOSITE:
-            return True
-        common = float(np.minimum(other.members, group.members).sum())
-        its_size = float(other.members.sum())
-        if (
-            its_size < size
-            and common > 0.5 * its_size
-            and other.evidence >= NEARLY * group.evidence
-            and other.is_flagged >= group.is_flagged
-        ):
-            return True
-    return False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -448,24 +396,3 @@ class Reviewed:
         if honest + fake < 1.0 or honest == fake:
             return "open"
         return "fake" if fake > honest else "honest"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _View:
-    """The rows of one round, and what bounds them."""
-
-    blocks: Blocked[Responses]
-    caps: FloatArray
-    correlation: float
-    shape: tuple[int, int]
-
-    def means(self, weights: FloatArray) -> CellMeans:
-        return cell_means(self.blocks, weights, self.caps, self.shape, self.correlation)
-
-
-def _rows_of(blocks: Blocked[Responses], users: IntArray) -> Responses:
-    """Return the rows of some users, by ascending codes."""
-    parts: list[Responses] = blocks.map_blocks(
-        Responses.of_users, pieces=cut_codes(users, blocks.sizes)
-    )
-    return joined(parts)

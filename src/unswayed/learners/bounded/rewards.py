@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,11 @@ from scipy import special
 
 from unswayed.arrays import CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
-from unswayed.engine import cut_codes
+from unswayed.engine import Blocked, cut_codes
 from unswayed.tallies import Tallies, UserRows, UserTallies, entry_users, joined
 
 CategoryArray = npt.NDArray[np.int8]
+Rows = TypeVar("Rows", bound=UserRows)
 
 SAMPLE_ENTRIES = 200_000
 """Categories are found on users with about this many entries."""
@@ -39,13 +40,10 @@ LONGEST_SCALE = 20.0
 a million does not make a million a rating."""
 
 DOMINANT = 0.5
-"""A value with this share of the rewards is a category of its own, such as no purchase."""
+"""A value at one end with this share of the rewards stands for no answer, such as no purchase."""
 
 QUANTILES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
-"""Edges of the categories of other rewards."""
-
-BESIDE_DOMINANT = (0.5, 0.85)
-"""Edges of the categories on each side of a dominant value."""
+"""Edges of the categories of other rewards, beside that of the commonest or median one."""
 
 TAIL_QUANTILES, TAIL_EDGE = (0.4, 0.7), 2.5
 """Rewards are clipped where a log-normal tail through these quantiles of accounts' farthest rewards
@@ -54,9 +52,6 @@ Fewer than .3 of the accounts cannot move the quantiles beyond those of honest a
 
 EXACT = 0.2
 """Share of the entries that must have equal rewards for these to tell which values there are."""
-
-FEW_EXACT = 20
-"""Entries of equal plays from which their values tell whether there are just two."""
 
 SAME = 1e-9
 """Values that differ by less, relative to their range, are equal."""
@@ -72,9 +67,8 @@ class Reading(NamedTuple):
     low, high
         Shape (n_contexts,); range in which rewards are believed, finite.
     common
-        Shape (n_contexts,); the dominant value at one end of the rewards, or NaN.
-    is_binary
-        Shape (n_contexts,); whether all rewards are ``low`` or ``high``.
+        Shape (n_contexts,); the dominant value at one end of the rewards, or NaN; the lower one of
+        two.
     clipped
         Share of the sampled rewards that lie outside of their range.
     """
@@ -83,7 +77,6 @@ class Reading(NamedTuple):
     low: FloatArray
     high: FloatArray
     common: FloatArray
-    is_binary: FloatArray
     clipped: float
 
     @property
@@ -106,12 +99,13 @@ def sampled_users(
 ) -> tuple[Tallies, IntArray]:
     """Return the plays of random users with about so many entries, and the users' codes."""
     chosen = sampled_codes(tallies, rng, n_entries)
-    pieces = cut_codes(chosen, tallies.blocks.sizes)
-    return joined(tallies.blocks.map_blocks(_plays_of, pieces=pieces)), chosen
+    return rows_of(tallies.blocks, chosen), chosen
 
 
-def _plays_of(tallies: Tallies, chosen: IntArray) -> Tallies:
-    return tallies.of_users(chosen)
+def rows_of(blocks: Blocked[Rows], users: IntArray) -> Rows:
+    """Return the rows of some users, by ascending codes."""
+    parts: list[Rows] = blocks.map_blocks(UserRows.of_users, pieces=cut_codes(users, blocks.sizes))
+    return joined(parts)
 
 
 def moments(tallies: Tallies) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -145,7 +139,7 @@ def read_rewards(tallies: UserTallies, rng: np.random.Generator) -> Reading:
     edges = np.full((len(scales), width + 2), np.inf)
     for row, scale in zip(edges, scales, strict=True):
         row[: len(scale.edges)] = scale.edges
-    centre, unit, is_open, low, high, common, two = (
+    centre, unit, is_open, low, high, common = (
         np.array(column) for column in zip(*(scale[1:] for scale in scales), strict=True)
     )
     if is_open.any():
@@ -157,7 +151,7 @@ def read_rewards(tallies: UserTallies, rng: np.random.Generator) -> Reading:
         edges.sort(axis=1)
     outside = (means < low[contexts]) | (means > high[contexts])
     clipped = float((plays * outside).sum() / max(float(plays.sum()), 1.0))
-    return Reading(edges, low, high, common, two.astype(np.float64), clipped)
+    return Reading(edges, low, high, common, clipped)
 
 
 class _Scale(NamedTuple):
@@ -170,56 +164,46 @@ class _Scale(NamedTuple):
     low: float
     high: float
     common: float
-    is_binary: bool
 
 
 def _scale(plays: FloatArray, means: FloatArray, variances: FloatArray) -> _Scale:
     if len(means) == 0:
-        return _Scale(np.empty(0), 0.0, 1.0, False, 0.0, 1.0, np.nan, False)
-    two = _two_values(means, variances)
-    if two is not None:
-        low, high = two
-        return _Scale(np.array([(low + high) / 2]), low, high - low, False, low, high, np.nan, True)
-    exact = means[variances == 0.0]
-    if len(exact) < EXACT * len(means):
-        exact = exact[:0]  # they may be those of bots, where honest rewards differ
-    common = _common_end(exact, means)
-    values, counts = _values(plays, means, variances, common)
-    atoms = _atoms(exact if len(exact) else values)
-    usual = float(np.ptp(np.quantile(means, (0.02, 0.98))))
-    if atoms is not None and 0.0 < LONGEST_SCALE * usual < np.ptp(atoms):
-        atoms = None
-    order = np.argsort(values, kind="stable")
-    values, counts = values[order], counts[order]
+        return _Scale(np.empty(0), 0.0, 1.0, False, 0.0, 1.0, np.nan)
+    atoms = _two_values(means, variances)
+    if atoms is not None:
+        common = float(atoms[0])
+        values, counts = _values(plays, means, variances, common)
+    else:
+        exact = means[variances == 0.0]
+        if len(exact) < EXACT * len(means):
+            exact = exact[:0]  # they may be those of bots, where honest rewards differ
+        common = _common_end(exact, means)
+        values, counts = _values(plays, means, variances, common)
+        atoms = _atoms(exact if len(exact) else values)
+        usual = float(np.ptp(np.quantile(means, (0.02, 0.98))))
+        if atoms is not None and 0.0 < LONGEST_SCALE * usual < np.ptp(atoms):
+            atoms = None
     centre = _quantiles(values, counts, (0.5,))[0] if np.isnan(common) else common
     distance = np.abs(values - centre)
-    unit = float(np.average(np.minimum(distance, _quantiles(distance, counts, (0.9,))[0])))
+    unit = float(np.average(np.minimum(distance, _quantiles(distance, counts, (0.9,))[0]))) or 1.0
     if atoms is not None:
         edges = (atoms[1:] + atoms[:-1]) / 2
-        return _Scale(edges, centre, unit or 1.0, False, atoms[0], atoms[-1], common, False)
+        return _Scale(edges, centre, unit, False, atoms[0], atoms[-1], common)
     margin = 10 * SAME * _width(values)
-    at_common = np.abs(values - centre) <= margin
-    if counts[at_common].sum() >= DOMINANT * counts.sum():
-        above, below = values > centre + margin, values < centre - margin
-        sides = [np.array([centre - margin])] if below.any() else []
-        if below.any():
-            sides.append(_quantiles(values[below], counts[below], 1 - np.array(BESIDE_DOMINANT)))
-        if above.any():
-            sides.append(np.array([centre + margin]))
-            sides.append(_quantiles(values[above], counts[above], BESIDE_DOMINANT))
-        edges = np.unique(np.concatenate(sides)) if sides else np.empty(0)
-    else:
-        edges = np.unique(_quantiles(values, counts, QUANTILES))
-    return _Scale(edges, centre, unit or 1.0, True, 0.0, 0.0, common, False)
+    others = distance > margin
+    edges = np.array([centre - margin, centre + margin])
+    if others.any():
+        edges = np.append(edges, _quantiles(values[others], counts[others], QUANTILES))
+    return _Scale(np.unique(edges), centre, unit, True, 0.0, 0.0, common)
 
 
-def _two_values(means: FloatArray, variances: FloatArray) -> tuple[float, float] | None:
+def _two_values(means: FloatArray, variances: FloatArray) -> FloatArray | None:
     """Return the two values that explain all entries, or None.
 
     With two values l and h the mean square is a line in the mean: (l + h)·mean − l·h.
     """
     exact = means[variances == 0.0]
-    if len(exact) >= FEW_EXACT and len(np.unique(np.round(exact / _width(exact), 6))) > 2:
+    if len(exact) and len(np.unique(np.round(exact / _width(exact), 6))) > 2:
         return None
     centre, width = float(means.mean()), float(np.ptp(means)) + float(np.sqrt(variances.max()))
     if width <= 0.0:
@@ -241,7 +225,7 @@ def _two_values(means: FloatArray, variances: FloatArray) -> tuple[float, float]
         near = int(np.abs(means - at).argmin())  # as it was written, free of rounding
         is_near = variances[near] == 0.0 and abs(means[near] - at) < 1e-6 * width
         ends.append(float(means[near]) if is_near else float(at))
-    return ends[0], ends[1]
+    return np.array(ends)
 
 
 def _width(values: FloatArray) -> float:
@@ -398,10 +382,7 @@ def _read(
     for p in range(n):
         s = cells[p] // n_actions
         low, high = reading.low[s], reading.high[s]
-        if reading.is_binary[s] > 0.0:
-            one, n_one, two = low, plays[p] * (high - means[p]) / (high - low), high
-        else:
-            one, n_one, two = split(plays[p], means[p], variances[p], reading.common[s])
+        one, n_one, two = split(plays[p], means[p], variances[p], reading.common[s])
         first[p], second[p] = _category(reading.edges[s], one), _category(reading.edges[s], two)
         one, two = min(max(one, low), high), min(max(two, low), high)
         share = n_one / plays[p]
@@ -419,11 +400,9 @@ def _category(edges: FloatArray, value: float) -> int:
     return k
 
 
-def category_counts(
-    rows: Responses, weights: FloatArray, shape: tuple[int, int], correlation: float
-) -> FloatArray:
+def category_counts(rows: Responses, weights: FloatArray, shape: tuple[int, int]) -> FloatArray:
     """Return effective plays by cell and category; shape (n_cells, n_categories)."""
-    worth = weights[entry_users(rows.indptr)] / (1.0 + (rows.plays - 1.0) * correlation)
+    worth = weights[entry_users(rows.indptr)] * rows.masses / rows.plays
     counts = np.zeros(shape[0] * shape[1])
     for category, n in ((rows.first, rows.n_first), (rows.second, rows.plays - rows.n_first)):
         place = rows.cells.astype(np.int64) * shape[1] + category
