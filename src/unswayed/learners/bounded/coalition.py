@@ -7,7 +7,9 @@ residuals alone and do not know which action wins.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy import special
@@ -124,14 +126,19 @@ class Search:
         starts = self._starts()
         if known.any():
             starts.append(np.where(known, 0.9, 0.0))
-        finals = []
-        # Tastes may hide a coalition, and a coalition may be taken for tastes: both are tried.
-        for honest in [self.plain] if self.best is self.plain else [self.plain, self.best]:
-            fits = [self._em(self._start(members, honest), SHORT_STEPS) for members in starts]
-            for fit in _distinct(fits)[:N_FINALISTS]:
-                last = self._em(self._refitted(fit), LONG_STEPS, turn=True)
-                finals.append(self._aimed(last))
+        finals: list[Coalition] = []
+        with ThreadPoolExecutor() as pool:
+            # Tastes may hide a coalition, and a coalition may be taken for tastes: both are tried.
+            for honest in [self.plain] if self.best is self.plain else [self.plain, self.best]:
+                fits = list(pool.map(partial(self._short, honest), starts))
+                finals += pool.map(self._long, _distinct(fits)[:N_FINALISTS])
         return [fit for fit in _distinct(finals) if fit.gain > least]
+
+    def _short(self, honest: Honest, members: FloatArray) -> Coalition:
+        return self._em(self._start(members, honest), SHORT_STEPS)
+
+    def _long(self, fit: Coalition) -> Coalition:
+        return self._aimed(self._em(self._refitted(fit), LONG_STEPS, turn=True))
 
     def _refitted(self, fit: Coalition) -> Coalition:
         """Fit honest accounts anew without the members: tastes may have absorbed the coalition."""
