@@ -138,7 +138,14 @@ class Search:
         return self._em(self._start(members, honest), SHORT_STEPS)
 
     def _long(self, fit: Coalition) -> Coalition:
-        return self._aimed(self._em(self._refitted(fit), LONG_STEPS, turn=True))
+        last = self._em(self._refitted(fit), LONG_STEPS, turn=True)
+        fits = [self._aimed(last), self._aimed(self._by_action(last))]
+        return max(fits, key=lambda fit: fit.gain)
+
+    def _by_action(self, fit: Coalition) -> Coalition:
+        """Return the coalition with one tilt per action: thousands of cells may cost too much."""
+        tilts = fit.action_tilts[self.by_action]
+        return self._e_step(replace(fit, tilts=tilts, n_free=self.n_actions))
 
     def _refitted(self, fit: Coalition) -> Coalition:
         """Fit honest accounts anew without the members: tastes may have absorbed the coalition."""
