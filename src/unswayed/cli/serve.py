@@ -58,7 +58,10 @@ def serve(
     prepared = serving.prepare(None if is_demo else configuration, store=store, secret_path=secret)
     if make_key is not None:
         key = serving.new_key(prepared, make_key)
-        print_json({"key": key}) if json else print_line(key)
+        if json:
+            print_json({"key": key})
+        else:
+            print_line(key)
         return
 
     def on_ready(address: str) -> None:

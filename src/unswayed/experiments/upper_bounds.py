@@ -60,6 +60,7 @@ def _errors(
     """Return estimates minus truth, shape (n_contexts, n_actions); 0 where nothing was played."""
 
     def given(*inputs: Any, **options: Any) -> Any:
+        """Return what a method would learn from, in place of what it learns."""
         return *inputs, options
 
     make = partial(player, method=given)

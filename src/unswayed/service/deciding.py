@@ -269,7 +269,7 @@ class Serving(Campaign, frozen=True, eq=False):
         if self.partition is not None or request.attributes is not None:
             context, attributes = self._leaf_of(request)
         elif (context := str(request.context)) not in self.contexts:
-            raise unknown_context(self.name, context, self.contexts)
+            raise unknown_context(self.name, context, self.settings.contexts)
         ruling, eligible = self.decider.decide(user, context, play_of(id_)), None
         if request.actions is not None:
             eligible = checked_list(request.actions, self.settings.actions)
