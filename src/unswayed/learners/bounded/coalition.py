@@ -213,10 +213,9 @@ class Search:
 
     def _turned(self, fit: Coalition) -> Coalition:
         """Exchange the roles in cells in which most accounts would be members."""
-        one = np.ones(len(self.accounts.cells))
         users = entry_users(self.accounts.indptr)
         theirs = np.bincount(self.accounts.cells, (self.weights * fit.members)[users], self.n_cells)
-        n = np.bincount(self.accounts.cells, self.weights[users] * one, self.n_cells)
+        n = np.bincount(self.accounts.cells, self.weights[users], self.n_cells)
         is_turned = theirs > 0.5 * n
         if not is_turned.any():
             return fit
