@@ -41,6 +41,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "LEVEL_STARTS": ((0.0, 0.7, -0.7), (0.0, 2.5, -2.5)),
     "N_DIRECTIONS": (1, 4),
     "N_SKEWED": (2, 8),
+    "STANDS_OUT": (0.5, 2.0),
     "USUAL_TASTE": (0.1, 1.0),
     "N_FINALISTS": (1, 4),
     "MOST_NATS": (2.5, 10.0),

@@ -265,3 +265,27 @@ def test_busy_colluders_are_known_by_all_their_plays_among_visitors_who_come_onc
     assert estimates.user_weights[:450].mean() < 0.03
     assert (estimates.actions == pushed).mean() < 0.2
     assert (estimates.actions == best).mean() > 0.5
+
+
+def test_colluders_who_come_once_are_found_in_a_single_context(
+    rng: np.random.Generator, seed: int
+) -> None:
+    plays = np.where(np.arange(1600) < 600, 1, 8)
+    tallies, best, pushed = clicks_world(rng, plays, 600, 1, n_attacked=1)
+    assert (decided(plain_means(tallies)) == pushed).all()  # the negative control
+    estimates = learned(tallies, 0.4, seed)
+    assert (estimates.actions == best).all()
+    assert estimates.user_weights[600:].mean() > 0.9
+
+
+def test_loud_colluders_are_found_among_thousands_of_cells(
+    rng: np.random.Generator, seed: int
+) -> None:
+    """Tilts of single cells would cost more than they earn: most cells meet few colluders."""
+    users, size = np.repeat(np.arange(7000), 30), 210_000
+    contexts, actions = rng.integers(4000, size=size), rng.integers(5, size=size)
+    ones = np.where(users < 700, actions == 0, rng.random(size) < 0.5).astype(float)
+    tallies = tally(users, contexts, actions, ones, n_users=7000, n_contexts=4000, n_actions=5)
+    weights = learned(tallies, ALPHA, seed).user_weights
+    assert weights[:700].mean() < 0.05
+    assert weights[700:].mean() > 0.99

@@ -36,11 +36,14 @@ from unswayed.tallies import entry_users
 USUAL_TASTE = 0.3
 """Root mean square of the loadings from which tastes are fitted."""
 
-N_SKEWED = 4
-"""Starts along directions of either kind."""
+N_SKEWED, STANDS_OUT = 4, 1.0
+"""Starts along directions of either kind, from accounts so many standard deviations out."""
 
 SHORT_STEPS, LONG_STEPS, N_FINALISTS = 3, 8, 2
 """Steps of EM from every start, steps from the best, and how many of them."""
+
+N_THREADS = 4
+"""Runs of EM at a time; each has arrays of its own."""
 
 FEWEST_ACCOUNTS = 20
 """Accounts among whom a coalition is searched, at least."""
@@ -127,7 +130,7 @@ class Search:
         if known.any():
             starts.append(np.where(known, 0.9, 0.0))
         finals: list[Coalition] = []
-        with ThreadPoolExecutor() as pool:
+        with ThreadPoolExecutor(N_THREADS) as pool:
             # Tastes may hide a coalition, and a coalition may be taken for tastes: both are tried.
             for honest in [self.plain] if self.best is self.plain else [self.plain, self.best]:
                 fits = list(pool.map(partial(self._short, honest), starts))
@@ -300,7 +303,8 @@ class Search:
         found = []
         for y in kept:
             y = np.where(is_in, y, -np.inf)
-            found.append(0.9 * (y >= np.partition(y, -n_members)[-n_members]))
+            least = max(float(np.partition(y, -n_members)[-n_members]), STANDS_OUT)
+            found.append(0.9 * (y >= least))
         return found
 
     def _places_by_action(self) -> FloatArray:

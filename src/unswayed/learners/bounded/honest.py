@@ -364,10 +364,12 @@ def _levelled(
     start: Honest, accounts: Accounts, law: Law, weights: FloatArray, n_steps: int
 ) -> Honest:
     """Fit the classes of levels and the covariance by EM."""
-    zero = np.zeros(len(law.means))
+    # Free tilts of cells, as those of a coalition's rivals: else these would fit noise for nothing.
+    plays, scores = accounts.sums(weights, len(law.means))
+    tilts = law.solve(scores, plays + 2.0, np.zeros(len(law.means)))
     fit = start
     for step in range(n_steps):
-        found = likelihoods(accounts, law, weights, fit, zero)
+        found = likelihoods(accounts, law, weights, fit, tilts)
         fit = replace(fit, log_likelihoods=found.honest, classes=found.classes)
         if step == n_steps - 1:
             break
@@ -375,7 +377,7 @@ def _levelled(
         fit = replace(
             fit,
             shares=class_shares(parts),
-            levels=class_levels(accounts, law, parts, zero, fit.levels),
+            levels=class_levels(accounts, law, parts, tilts, fit.levels),
             covariance=found.covariance(parts[0]),
         )
     return fit
