@@ -10,6 +10,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 
 import numpy as np
 from scipy import special
@@ -138,12 +139,12 @@ class Search:
         return [fit for fit in _distinct(finals) if fit.gain > least]
 
     def _short(self, honest: Honest, members: FloatArray) -> Coalition:
-        return self._em(self._start(members, honest), SHORT_STEPS)
+        fit = self._em(self._start(members, honest), SHORT_STEPS)
+        return max(fit, self._by_action(fit), key=attrgetter("gain"))
 
     def _long(self, fit: Coalition) -> Coalition:
         last = self._em(self._refitted(fit), LONG_STEPS, turn=True)
-        fits = [self._aimed(last), self._aimed(self._by_action(last))]
-        return max(fits, key=lambda fit: fit.gain)
+        return max(self._aimed(last), self._aimed(self._by_action(last)), key=attrgetter("gain"))
 
     def _by_action(self, fit: Coalition) -> Coalition:
         """Return the coalition with one tilt per action: thousands of cells may cost too much."""
@@ -304,7 +305,7 @@ class Search:
         for y in kept:
             y = np.where(is_in, y, -np.inf)
             least = max(float(np.partition(y, -n_members)[-n_members]), STANDS_OUT)
-            found.append(0.9 * (y >= least))
+            found.append(np.where(y >= least, 0.9, 0.0))
         return found
 
     def _places_by_action(self) -> FloatArray:
