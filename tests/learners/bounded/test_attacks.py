@@ -98,6 +98,15 @@ def test_an_ab_test_that_a_fifth_of_the_accounts_turns_round_is_decided_right(
     np.testing.assert_allclose(estimates.mean_rewards[0], [0.6, 0.4], atol=0.02)
 
 
+def test_honest_users_are_not_taken_for_the_mirror_of_liars(
+    rng: np.random.Generator, seed: int
+) -> None:
+    tallies = ab_test(rng, (0.68, 0.32), (0.68, 1.0), alpha=0.3)
+    estimates = learn_bounded(tallies, sticky_design(tallies), alpha=0.3, seed=seed)
+    assert estimates.actions[0] == 0
+    assert estimates.user_weights[900:].mean() > 0.8
+
+
 def test_an_ab_test_without_an_attack_flags_nobody(rng: np.random.Generator, seed: int) -> None:
     found = find_coalitions(ab_test(rng), alpha=ALPHA, seed=seed)
     assert (found.weights == 1.0).all()

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -355,14 +355,15 @@ def find_coalitions(
             is_flagged = bool(strength >= 1.0) or verdict == "fake"
             group = Group(members, is_flagged, coalition.gain, strength, means - story)
             judged.append((group, coalition))
-        flagged = [(group, fit) for group, fit in judged if group.is_flagged]
-        if not flagged:
+        if not any(group.is_flagged for group, _ in judged):
             groups += [group for group, _ in judged]
             coalitions += [(law, fit) for _, fit in judged]
             stories = [(group.strength, means - group.shift) for group, _ in judged]
             break
-        group, fit = max(flagged, key=lambda one: one[0].evidence)
-        groups.append(group)
+        # The clearest group first, even if no decision depends on it: others may be its mirror.
+        strong = [one for one in judged if one[0].is_flagged or one[0].evidence >= clear]
+        group, fit = max(strong, key=lambda one: one[0].evidence)
+        groups.append(replace(group, is_flagged=True))
         coalitions.append((law, fit))
         weights = weights * (1.0 - group.members)
         searched = searched * (1.0 - group.members)
