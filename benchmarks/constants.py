@@ -54,6 +54,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "CLEAR": (45.0, 110.0),
     "ENTRIES": (5_000, 80_000),
     "SUSPECTED": (0.2, 0.6),
+    "HALVED": (0.2, 0.8),
     "QUIET": (0.0, 0.3),
     "LOUD": (1.0, 4.0),
     "MORE": (0.0, 0.2),

@@ -71,6 +71,9 @@ CLEAR, ENTRIES = 70.0, 20_000
 """Nats of evidence from which a group is flagged, with so many entries in the search; with fewer
 the bar falls with their square root."""
 
+HALVED = 0.5
+"""A decision depends on a group if its lead falls below this part without the group."""
+
 QUIET, LOUD = 0.1, 2.0
 """Nats for each member that flag a group on which a decision depends, and any other group."""
 
@@ -348,7 +351,8 @@ def find_coalitions(
             without = means_of(weights * (1.0 - members)).means
             without = np.where(np.isnan(without), cells.means, without)
             story, _ = shrunken(without, cells, parts)
-            is_decisive = bool((best_known(story) != best_known(means)).any())
+            best = best_known(means)
+            is_decisive = bool((_leads(story, best) < HALVED * _leads(means, best)).any())
             each = QUIET if is_decisive else LOUD
             bar = max(clear, each * float(coalition.members.sum()))
             strength = coalition.gain / bar
@@ -371,6 +375,15 @@ def find_coalitions(
     counted = float(means_of(np.ones(tallies.n_users)).masses.sum()) / max(plays, 1.0)
     model = Model(reading, rho, coalitions)
     return Findings(weights, groups, cells, means, stories, model, 1.0 - counted)
+
+
+def _leads(means: FloatArray, actions: IntArray) -> FloatArray:
+    """Return by how much one action of each context leads the others."""
+    rows = np.arange(len(means))
+    others = np.where(np.isnan(means), -np.inf, means)
+    others[rows, actions] = -np.inf
+    leads = means[rows, actions] - others.max(axis=1)
+    return np.where(np.isfinite(leads), leads, np.inf)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
