@@ -149,7 +149,8 @@ def read_rewards(tallies: UserTallies, rng: np.random.Generator) -> Reading:
         high = np.where(is_open, centre + edge * unit, high)
         edges[:, -2:] = np.where(is_open[:, None], np.stack([low, high], axis=1), np.inf)
         edges.sort(axis=1)
-    outside = (means < low[contexts]) | (means > high[contexts])
+    margin = SAME * (high - low)
+    outside = (means < (low - margin)[contexts]) | (means > (high + margin)[contexts])
     clipped = float((plays * outside).sum() / max(float(plays.sum()), 1.0))
     return Reading(edges, low, high, common, clipped)
 
@@ -193,8 +194,11 @@ def _scale(plays: FloatArray, means: FloatArray, variances: FloatArray) -> _Scal
     others = distance > margin
     edges = np.array([centre - margin, centre + margin])
     if others.any():
-        edges = np.append(edges, _quantiles(values[others], counts[others], QUANTILES))
-    return _Scale(np.unique(edges), centre, unit, True, 0.0, 0.0, common)
+        # A little above the values, so that rounding does not move them to another category.
+        above = _quantiles(values[others], counts[others], QUANTILES) + margin
+        edges = np.sort(np.append(edges, above))
+        edges = edges[np.diff(edges, append=np.inf) > margin]
+    return _Scale(edges, centre, unit, True, 0.0, 0.0, common)
 
 
 def _two_values(means: FloatArray, variances: FloatArray) -> FloatArray | None:
@@ -292,7 +296,9 @@ def split(n: float, mean: float, variance: float, common: float) -> tuple[float,
         return mean, n, mean
     if not np.isnan(common):
         far = mean - common
-        n_other = min(max(np.rint(n * far * far / (variance + far * far)), 1.0), n)
+        # Halves are rounded down, with the last bits left out: the unit of rewards is no matter.
+        n_other = np.floor(n * far * far / (variance + far * far) + (0.5 - SAME))
+        n_other = min(max(n_other, 1.0), n)
         return common, n - n_other, common + n * far / n_other
     deviation = np.sqrt(variance)
     return mean - deviation, n / 2.0, mean + deviation
@@ -304,7 +310,7 @@ def _quantiles(
     """Return weighted quantiles."""
     order = np.argsort(values, kind="stable")
     total = np.cumsum(counts[order])
-    places = np.searchsorted(total, np.asarray(levels) * total[-1])
+    places = np.searchsorted(total, (np.asarray(levels) - SAME) * total[-1])
     found: FloatArray = values[order][np.minimum(places, len(values) - 1)]
     return found
 
@@ -313,7 +319,7 @@ def _tail_edge(sample: Tallies, far: FloatArray) -> float:
     """Return where the far tail begins, in units of the context."""
     farthest = np.zeros(sample.n_users)
     np.maximum.at(farthest, entry_users(sample.indptr), far)
-    farthest = farthest[farthest > 0.0]
+    farthest = farthest[farthest > SAME]
     if len(farthest) == 0:
         return 1.0
     low, high = np.log(np.quantile(farthest, TAIL_QUANTILES))
