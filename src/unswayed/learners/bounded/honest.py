@@ -109,16 +109,7 @@ class Law:
     @cached_property
     def grid(self) -> FloatArray:
         """Return ψ, ψ' and ψ'' of each cell over the grid of tilts; shape (n_cells, n, 3)."""
-        tilts = np.arange(-GRID_END, GRID_END + GRID_STEP, GRID_STEP)
-        out = np.empty((len(self.scores), len(tilts), 3))
-        for i, t in enumerate(tilts):
-            p = self.log_probabilities + t * self.scores
-            out[:, i, 0] = special.logsumexp(p, axis=1)
-            p = np.exp(p - out[:, i, :1])
-            out[:, i, 1] = (p * self.scores).sum(axis=1)
-            squares = (p * self.scores**2).sum(axis=1)
-            out[:, i, 2] = np.maximum(squares - out[:, i, 1] ** 2, 1e-6)
-        return out
+        return _grid(self.log_probabilities, self.scores)
 
     def solve(
         self,
@@ -131,6 +122,28 @@ class Law:
         """Return the tilts at which Σ scores = Σ plays·ψ', for each cell or group of cells."""
         own = np.arange(len(start)) if groups is None else groups
         return _solve(self.grid, scores, plays, start, own, steps)
+
+
+@compiled
+def _grid(log_probabilities: FloatArray, scores: FloatArray) -> FloatArray:
+    n_cells, n_categories = scores.shape
+    n_tilts = 2 * round(GRID_END / GRID_STEP) + 1
+    out = np.empty((n_cells, n_tilts, 3))
+    for j in range(n_cells):
+        for i in range(n_tilts):
+            tilt, most = i * GRID_STEP - GRID_END, -np.inf
+            for k in range(n_categories):
+                most = max(most, log_probabilities[j, k] + tilt * scores[j, k])
+            total, mean, square = 0.0, 0.0, 0.0
+            for k in range(n_categories):
+                p = np.exp(log_probabilities[j, k] + tilt * scores[j, k] - most)
+                total += p
+                mean += p * scores[j, k]
+                square += p * scores[j, k] ** 2
+            mean /= total
+            out[j, i, 0], out[j, i, 1] = most + np.log(total), mean
+            out[j, i, 2] = max(square / total - mean * mean, 1e-6)
+    return out
 
 
 @compiled
@@ -450,8 +463,7 @@ def likelihoods(
         weights,
         honest.loadings,
         np.asarray(np.linalg.inv(honest.covariance), np.float64),
-        np.stack([law.at(d) for d in hypotheses]),
-        np.stack(hypotheses),
+        np.ascontiguousarray(np.stack([[d, *law.at(d)] for d in hypotheses]).transpose(2, 0, 1)),
         law.grid,
     )
     found -= 0.5 * np.linalg.slogdet(honest.covariance)[1]
@@ -504,12 +516,14 @@ def _likelihoods(
     loadings: FloatArray,
     precision: FloatArray,
     at: FloatArray,
-    tilts: FloatArray,
     grid: FloatArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return log-likelihoods with tastes integrated out around their mode (Laplace)."""
+    """Return log-likelihoods with tastes integrated out around their mode (Laplace).
+
+    ``at`` has tilt, ψ, ψ' and ψ'' of each cell under each hypothesis.
+    """
     indptr, cells, plays, scores, _ = accounts
-    n_users, n_factors, n_hypotheses = len(indptr) - 1, loadings.shape[1], len(tilts)
+    n_users, n_factors, n_hypotheses = len(indptr) - 1, loadings.shape[1], at.shape[1]
     found, tastes = np.zeros((n_hypotheses, n_users)), np.zeros((n_users, n_factors))
     m, inverse = np.zeros((n_factors, n_factors)), np.zeros((n_factors, n_factors))
     lower, solved = np.zeros((n_factors, n_factors)), np.zeros((n_factors, n_factors))
@@ -535,11 +549,9 @@ def _likelihoods(
                         b[k] -= precision[k, q] * z[q]
                 for p in range(indptr[i], indptr[i + 1]):
                     j, n = cells[p], plays[p]
-                    if turn == 0:
-                        tilt = tilts[h, j]
-                        psi, slope, curvature = at[h, 0, j], at[h, 1, j], at[h, 2, j]
-                    else:
-                        tilt = tilts[h, j]
+                    tilt, psi = at[j, h, 0], at[j, h, 1]
+                    slope, curvature = at[j, h, 2], at[j, h, 3]
+                    if turn > 0:
                         for k in range(n_factors):
                             tilt += loadings[j, k] * z[k]
                         psi, slope, curvature = _read(grid[j], tilt)
