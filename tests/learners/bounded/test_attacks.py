@@ -59,6 +59,19 @@ def test_what_is_reported_names_the_pushed_cells_and_about_the_number_of_account
     assert first["turned"] >= 6
 
 
+def test_accounts_that_reward_one_action_only_are_said_to_raise_it(
+    rng: np.random.Generator, seed: int
+) -> None:
+    """Honest users reward half of the plays: the lies lower the other actions by as much."""
+    users = np.repeat(np.arange(1000), 20)
+    contexts, actions = rng.integers(6, size=len(users)), rng.integers(5, size=len(users))
+    rewards = np.where(users < 150, actions == 2, rng.random(len(users)) < 0.5)
+    tallies = tally(users, contexts, actions, rewards, n_users=1000, n_contexts=6, n_actions=5)
+    first = learned(tallies, ALPHA, seed).evidence["lies"][0]
+    assert first["raises"]
+    assert {cell % 5 for cell in first["cells"]} == {2}
+
+
 def ab_test(
     rng: np.random.Generator,
     rates: tuple[float, float] = (0.6, 0.4),

@@ -122,7 +122,9 @@ class Group:
         """
         shift = np.nan_to_num(self.shift)
         other = means + self.shift if self.is_flagged else means - self.shift
-        up, down = np.maximum(shift, 0.0), np.maximum(-shift, 0.0)
+        # Who lowers all actions but one raises that one.
+        usual = np.median(shift, axis=1, keepdims=True) if shift.shape[1] > 2 else 0.0
+        up, down = np.maximum(shift - usual, 0.0), np.maximum(usual - shift, 0.0)
         raises = bool(up.sum(axis=0).max() >= down.sum(axis=0).max())
         moved = up if raises else down
         total = moved.sum(axis=0)
