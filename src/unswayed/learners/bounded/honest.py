@@ -610,7 +610,7 @@ def leading_directions(
     )
     some = rows[np.diff(rows.indptr) <= MOST_CELLS]
     covariance, noise = some.T @ some, (some * some).T @ (some * some)
-    covariance.setdiag(0.0)
+    covariance = covariance - sparse.diags_array(covariance.diagonal())
     clear = covariance * (covariance * covariance > THRESHOLD**2 * noise)
     basis = rng.standard_normal((n_cells, min(N_DIRECTIONS + 3, n_cells)))
     shift = float(abs(clear).sum(axis=0).max()) / 4.0
