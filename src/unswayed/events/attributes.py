@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,16 +15,24 @@ from unswayed.arrays import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Categories:
-    """A column of texts: ``codes`` into ``levels``, −1 where a value is missing."""
+    """A column of texts: ``codes`` into ``levels``, −1 where a value is missing.
+
+    ``is_untyped`` is whether its source writes numbers as text, too, as CSV does.
+    """
 
     codes: npt.NDArray[np.int32]
     levels: tuple[str, ...]
+    is_untyped: bool = False
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def __getitem__(self, rows: BoolArray | IntArray) -> Categories:
-        return Categories(self.codes[rows], self.levels)
+        return replace(self, codes=self.codes[rows])
+
+    def numbers(self) -> FloatArray:
+        """Return the values as numbers; ValueError names one that is none."""
+        return np.array([*map(float, self.levels), np.nan])[self.codes]
 
 
 #: Why events are left out that a partition has no leaf for.
@@ -30,6 +40,23 @@ UNKNOWN_VALUE = "an attribute has a value that no leaf knows"
 
 #: Numbers, NaN where one is missing; or categories.
 AttributeColumn = FloatArray | Categories
+
+#: A number in a source without types; 007 is a name.
+_NUMBER = re.compile(r"[+-]?(?!0\d)(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan", re.ASCII | re.IGNORECASE)
+
+
+def typed(columns: Mapping[str, AttributeColumn]) -> dict[str, AttributeColumn]:
+    """Return the columns, those of a source without types as numbers if all of their values are."""
+
+    def is_number(column: AttributeColumn) -> bool:
+        if not isinstance(column, Categories) or not column.is_untyped or not column.levels:
+            return False
+        return all(map(_NUMBER.fullmatch, column.levels))
+
+    return {
+        name: column.numbers() if isinstance(column, Categories) and is_number(column) else column
+        for name, column in columns.items()
+    }
 
 
 def plain_text(value: Any) -> str | None:

@@ -369,7 +369,7 @@ def _scan(log: OpenLog, *, has_times: bool) -> Reading:
         Provenance(log.name, n_rows, log.columns, bad_rows, *ends),
         times=columns.get("moment"),
         attributes={
-            name: _attribute(pa.chunked_array(pieces))
+            name: _attribute(pa.chunked_array(pieces), is_typed=log.is_typed)
             for name, pieces in zip(log.columns.features, collected.values(), strict=True)
             if n_good
         },
@@ -381,7 +381,7 @@ def _with_codes(column: Any) -> Any:
     return column.dictionary_encode() if pa.types.is_string(column.type) else column
 
 
-def _attribute(column: pa.ChunkedArray) -> AttributeColumn:
+def _attribute(column: pa.ChunkedArray, *, is_typed: bool = True) -> AttributeColumn:
     """Return a column of numbers or encoded texts as NumPy has it."""
     whole = column.unify_dictionaries().combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
@@ -394,7 +394,7 @@ def _attribute(column: pa.ChunkedArray) -> AttributeColumn:
         places[order] = np.arange(len(order), dtype=np.int32)
         places[-1] = -1
         codes = np.asarray(np.from_dlpack(whole.indices.cast(pa.int32()).fill_null(-1)))
-        return Categories(places[codes], tuple(texts[order].tolist()))
+        return Categories(places[codes], tuple(texts[order].tolist()), not is_typed)
     return np.array(np.from_dlpack(whole.fill_null(np.nan)), dtype=np.float64)
 
 

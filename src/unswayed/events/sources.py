@@ -240,6 +240,7 @@ class OpenLog:
     """A log as the view ``raw`` of a connection, its columns settled.
 
     ``n_broken`` counts lines that the parser could not read and set aside in ``reject_errors``.
+    ``is_typed`` is False if the source is nothing but text.
     """
 
     connection: duckdb.DuckDBPyConnection
@@ -247,6 +248,7 @@ class OpenLog:
     columns: Columns
     types: dict[str, str]
     n_broken: int
+    is_typed: bool
 
 
 @contextmanager
@@ -354,7 +356,8 @@ def _open_files(
     if files.format == "csv" and keep_broken:
         lines = connection.sql("SELECT DISTINCT file_id, line FROM reject_errors").fetchall()
         n_broken = len(lines)
-    return _described(connection, files.name, found, n_broken)
+    is_typed = files.format != "csv"
+    return _described(connection, files.name, found, n_broken, is_typed=is_typed)
 
 
 def _types(relation: duckdb.DuckDBPyRelation) -> dict[str, str]:
@@ -362,9 +365,15 @@ def _types(relation: duckdb.DuckDBPyRelation) -> dict[str, str]:
 
 
 def _described(
-    connection: duckdb.DuckDBPyConnection, name: str, columns: Columns, n_broken: int = 0
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    columns: Columns,
+    n_broken: int = 0,
+    *,
+    is_typed: bool = True,
 ) -> OpenLog:
-    return OpenLog(connection, name, columns, _types(connection.sql("FROM raw")), n_broken)
+    types = _types(connection.sql("FROM raw"))
+    return OpenLog(connection, name, columns, types, n_broken, is_typed)
 
 
 def _check_is_log(files: Files) -> None:

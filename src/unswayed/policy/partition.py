@@ -83,6 +83,18 @@ class Feature:
         codes = np.searchsorted(np.array(self.edges), column, side="right") + 2
         return np.where(np.isfinite(column), codes, MISSING)
 
+    def as_declared(self, column: AttributeColumn) -> AttributeColumn:
+        """Return a column with numbers for text, if the feature is a number and its source text."""
+        if not self.is_number or not isinstance(column, Categories) or not column.is_untyped:
+            return column
+        try:
+            return column.numbers()
+        except ValueError as error:
+            raise InputError(
+                f"column {self.name!r}: {error}, and the policy was learned from numbers; correct "
+                "it, or leave it empty where it is missing."
+            ) from error
+
     def code(self, value: Any) -> int:
         """Return the code of one value."""
         if self.edges is not None:
@@ -427,6 +439,7 @@ class Partition:
 
     def leaves(self, columns: Mapping[str, AttributeColumn]) -> IntArray:
         """Return the code in ``labels`` of each row's leaf, −1 where there is none."""
+        columns = {one.name: one.as_declared(columns[one.name]) for one in self.features}
         codes = []
         for feature in self.features:
             column = columns[feature.name]

@@ -14,7 +14,7 @@ import numpy as np
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError, option
 from unswayed.events import Events, Labels
-from unswayed.events.attributes import AttributeColumn, Categories
+from unswayed.events.attributes import AttributeColumn, Categories, typed
 from unswayed.events.hashing import HashArray, bits, row_hashes, user_hashes
 from unswayed.events.known import KnownAccounts
 from unswayed.learners.design import design_of_log
@@ -149,6 +149,7 @@ def learn_shape(
     users on each side of a split, if that gains on held-out users, and ``MIN_USERS`` anyway; splits
     on trusted attributes need ``MIN_USERS`` only.
     """
+    columns = typed(columns)
     if len(columns) == 1:
         ((name, column),) = columns.items()
         if isinstance(column, Categories):
