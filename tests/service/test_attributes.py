@@ -29,9 +29,17 @@ from unswayed.events import Labels
 from unswayed.policy import Policy
 from unswayed.policy.partition import Feature, Partition, Split
 from unswayed.service.client import ServedDecision, ServiceError
+from unswayed.service.deciding import MOST_ACTIONS, MOST_BYTES
 from unswayed.service.openfeature import UnswayedProvider
 from unswayed.service.records import GRACE_MS
-from unswayed.service.settings import EXPORTED, FeatureSettings, Settings, load_configuration
+from unswayed.service.settings import (
+    EXPORTED,
+    LONGEST_LABEL,
+    MOST_FEATURES,
+    FeatureSettings,
+    Settings,
+    load_configuration,
+)
 from unswayed.service.tokens import TAG_BYTES, Record, decode_record
 
 COUNTRIES = ("NO", "SE", "DE", "FR")
@@ -49,6 +57,21 @@ Attributes = dict[str, Any]
 def best(attributes: Mapping[str, Any]) -> str:
     """Return what honest customers of the café like."""
     return "tea" if attributes["country"] in ("NO", "SE") else "milk"
+
+
+def test_a_reward_counts_however_long_the_names_of_features_are(tmp_path: Path) -> None:
+    names = [f"{number:02d} {'é' * 126}" for number in range(MOST_FEATURES)]
+    actions = tuple(f"{number} {'x' * 200}" for number in range(MOST_ACTIONS))
+    features = {name: FeatureSettings() for name in names}
+    wide = Settings(actions=actions, features=features)
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, wide) as shop:
+        visit = {
+            "user": "u" * LONGEST_LABEL,
+            "attributes": dict.fromkeys(names, "x" * (MOST_BYTES // MOST_FEATURES)),
+            "actions": actions[:2],
+        }
+        token = shop.post("/v1/shop/decide", visit)["token"]
+        assert shop.post("/v1/shop/reward", {"token": token, "reward": 1.0})["reward"] == 1.0
 
 
 def honest(rng: np.random.Generator) -> Callable[[int], Attributes]:

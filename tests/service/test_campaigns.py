@@ -2,8 +2,10 @@
 
 import statistics
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import msgspec
 import pytest
 
@@ -150,6 +152,18 @@ def test_large_and_frequent_requests_are_refused(tmp_path: Path) -> None:
         pixels = {server.call("GET", "/v1/shop/shown.gif?token=x").status_code for _ in range(60)}
         assert 429 in pixels
         assert {server.call("GET", "/healthz").status_code for _ in range(60)} == {200}
+
+
+def test_settings_that_are_changed_at_once_are_all_kept(shop: Running) -> None:
+    labels = {f"brunch {number}" for number in range(24)}
+
+    def add(label: str) -> httpx.Response:
+        address = f"{shop.address}/v1/shop/contexts"
+        return httpx.post(address, json={"labels": [label]}, timeout=60.0)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert {response.status_code for response in pool.map(add, sorted(labels))} == {200}
+    assert set(shop.get("/v1/shop")["settings"]["contexts"]) == labels | set(SHOP.contexts)
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,38 @@ def test_a_client_asks_again_and_gives_up_with_a_sentence() -> None:
         client.reward("token", 1.0)
 
 
+def test_a_client_takes_responses_of_a_later_service_and_of_a_proxy() -> None:
+    served = {"id": "1", "action": "soup", "propensity": 0.5, "mode": "explore", "plan": 1}
+    bodies = [
+        json.dumps({**served, "token": "k.x", "new": 1}).encode(),
+        json.dumps({"decisions": [{**served, "token": "k.x", "new": 1}]}).encode(),
+        b"<html>Sign in to the network</html>",
+    ]
+
+    class Other(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            body = bodies.pop(0)
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Other) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with Client(f"http://127.0.0.1:{server.server_port}", "shop") as client:
+            decision = client.decide("ann", "lunch")
+            assert decision.action == "soup"
+            assert client.decide_many([("ann", "lunch")]) == [decision]
+            with pytest.raises(ServiceError) as refused:
+                client.reward("k.x", 1.0)
+            assert refused.value.code == "no_service"
+        server.shutdown()
+
+
 def test_serve_without_configuration_is_usable(tmp_path: Path) -> None:
     with command(folder=tmp_path) as (_, address):
         decided = run(
@@ -186,6 +218,7 @@ def test_serve_says_in_one_sentence_what_is_wrong(
         ("[server]\nmax_batch = 'many'", "max_batch: expected `int`"),
         ("[campaign.shop]\ncontexts = ['a']", "did you mean campaigns"),
         ("[campaigns]\nshop = 3", "'shop': expected"),
+        ("[policies]\nshop = 'policy.json'", "unknown table 'policies'"),
         ("campaigns = 3", r"write \[campaigns.NAME\]"),
         ("[campaigns.shop]\nrewards_window = 3.0", "'shop': .*did you mean reward_window"),
         ("[campaigns.shop]\ncontexts = ['a']\nactions = ['x', 'x']", "'x' is given twice"),

@@ -8,6 +8,12 @@ import pyarrow.parquet as pq
 
 from tests.service.running import SHOP, Running, close_windows, running, until
 from tests.service.test_rewards import closed, exported
+from unswayed.policy import Decider
+from unswayed.service.catalogue import bump, campaign, now_ms, plan_of
+from unswayed.service.database import COLUMNS
+from unswayed.service.deciding import DecideRequest, Serving
+from unswayed.service.records import pseudonym
+from unswayed.service.tokens import Record, Signer, encode_record, signing_keys
 from unswayed.service.upkeep import check_store
 
 
@@ -45,6 +51,25 @@ def test_a_forgotten_user_is_gone_and_does_not_come_back(store: str, tmp_path: P
         rows = closed(server)
         assert [row["user"] for row in rows.values()].count("bob") == 30
         assert [row["decision"] for row in rows.values() if row["user"] == "ann"] == [again["id"]]
+
+
+def test_a_user_stays_forgotten_after_the_clock_was_set_back(shop: Running) -> None:
+    """What was decided while the clock was ahead is as old as what it says, and forgotten."""
+    secrets = shop.prepared.secrets
+    with shop.prepared.database.connected() as connection, connection.transaction():
+        there = campaign(connection, "shop")
+        plan, _ = plan_of(connection, "shop", there.plan_version)
+        served = Serving.of(there, Decider(plan, secrets.assignment))
+        (early,) = served.decided([DecideRequest("ann", "lunch")], now_ms() + 1_800_000)
+        assert isinstance(early, Record)
+        token = Signer(signing_keys(connection, secrets)).token(encode_record(early)).decode()
+        row = ("shop", pseudonym(secrets.assignment, "shop", "ann"), now_ms() + 3_600_000)
+        connection.insert("forgotten", COLUMNS["forgotten"], [row])
+        bump(connection)
+    reward = {"token": token, "reward": 1.0}
+    until(lambda: shop.call("POST", "/v1/shop/reward", reward).status_code == 410)
+    assert shop.call("DELETE", "/v1/shop/users?user=ann").status_code == 200
+    assert shop.refused("POST", "/v1/shop/reward", reward) == (410, "forgotten")
 
 
 def test_an_export_with_pseudonyms_names_nobody(tmp_path: Path) -> None:

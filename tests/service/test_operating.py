@@ -366,6 +366,11 @@ def test_a_hangup_reloads_the_configuration_and_loses_no_request(
         (line,) = logged(process)
         assert str(line["message"]).startswith("not reloaded: ")
         assert "nonsense" in str(line["message"])
+        for broken in ('[campaigns.shop]\npolicy = "a\\u0000b"\n', f"server = {'[' * 100_000}"):
+            path.write_text(broken)
+            process.send_signal(signal.SIGHUP)
+            (line,) = logged(process)
+            assert str(line["message"]).startswith("not reloaded: ")
         assert children(process.pid) == before
         configured(tmp_path, log_requests=True)
         path.write_text(path.read_text() + "alpha = 0.25\n")

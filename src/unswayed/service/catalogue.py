@@ -69,6 +69,15 @@ def campaign(connection: Connection, name: str) -> Campaign:
     return found[0]
 
 
+def locked(connection: Connection, name: str) -> Campaign:
+    """Return a campaign that no other process changes until the transaction ends.
+
+    On PostgreSQL, what was read before may be changed meanwhile.
+    """
+    connection.execute("UPDATE campaigns SET plan = plan WHERE name = ?", (name,))
+    return campaign(connection, name)
+
+
 def unknown_campaign(name: str) -> Refusal:
     """Return the refusal of an unknown campaign."""
     return Refusal(404, "unknown_campaign", f"there is no campaign {name[:80]!r}; create it first.")
@@ -183,7 +192,7 @@ def add_policy(
     progress: Progress | None = None,
 ) -> int:
     """Store a learned policy, and serve it if ``activate``; return its version."""
-    there = campaign(connection, name)
+    there = locked(connection, name)
     ((last,),) = connection.execute(
         "SELECT COALESCE(MAX(version), 0) FROM policies WHERE campaign = ?", (name,)
     )

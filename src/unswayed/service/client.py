@@ -7,7 +7,7 @@ import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import httpx
@@ -43,6 +43,11 @@ class ServedDecision:
     leaf: str | None = None
     is_known: bool = True
 
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> ServedDecision:
+        """Return the decision of a response; fields that a later service added are left out."""
+        return cls(**{one.name: found[one.name] for one in fields(cls) if one.name in found})
+
 
 #: A context's name, or attributes in a campaign with features.
 Context = str | Mapping[str, Any]
@@ -59,12 +64,12 @@ def _waits() -> list[float | None]:
 
 
 def _checked(response: httpx.Response) -> Any:
-    if response.is_success:
-        return response.json()
     try:
-        error = response.json()["error"]
-        code, message = str(error["code"]), str(error["message"])
-    except (ValueError, KeyError, TypeError):
+        found = response.json()
+        if response.is_success:
+            return found
+        code, message = str(found["error"]["code"]), str(found["error"]["message"])
+    except (ValueError, KeyError, TypeError):  # of a proxy, for example
         code, message = "no_service", f"{response.url} returned status {response.status_code}."
     raise ServiceError(response.status_code, code, message)
 
@@ -122,7 +127,7 @@ class Client:
         """
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
         body = {"user": user, **_where(context), "idempotency_key": key, **more}
-        return self._ask("POST", "/decide", body, lambda found: ServedDecision(**found))
+        return self._ask("POST", "/decide", body, ServedDecision.of)
 
     def decide_many(
         self, rows: Iterable[tuple[str, Context]], *, idempotency_key: str | None = None
@@ -203,7 +208,7 @@ def _read_batch(found: Any) -> list[ServedDecision | ServiceError]:
     return [
         ServiceError(422, row["error"]["code"], row["error"]["message"])
         if "error" in row
-        else ServedDecision(**row)
+        else ServedDecision.of(row)
         for row in found["decisions"]
     ]
 

@@ -308,7 +308,7 @@ async def change_campaign(call: Call) -> Any:
 def _with_settings(
     connection: Connection, name: str, change: Callable[[Settings], Settings]
 ) -> Campaign:
-    settings = change(catalogue.campaign(connection, name).settings)
+    settings = change(catalogue.locked(connection, name).settings)
     return catalogue.change_settings(connection, name, settings)
 
 

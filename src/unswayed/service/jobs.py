@@ -92,9 +92,7 @@ def job_of(connection: Connection, name: str, job_id: str) -> Job:
 
 def add_job(connection: Connection, name: str) -> tuple[Job, bool]:
     """Return the campaign's open job, or a new one; and whether it is new."""
-    # Others who ask at this moment wait here until the transaction ends.
-    connection.execute("UPDATE campaigns SET plan = plan WHERE name = ?", (name,))
-    catalogue.campaign(connection, name)
+    catalogue.locked(connection, name)
     for job in jobs_of(connection, name):
         if job.state in OPEN:
             return job, False

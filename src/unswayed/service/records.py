@@ -395,7 +395,11 @@ def refuse_tokens(connection: Connection, name: str, user: str, secret: bytes) -
     """Refuse rewards and activations of all decisions that were made for a user so far."""
     campaign_of(connection, name)
     row = (name, pseudonym(secret, name, user), now_ms() + 1)
-    more = "ON CONFLICT (campaign, pseudonym) DO UPDATE SET before_ms = excluded.before_ms"
+    # The later time stays, if the clock was set back meanwhile.
+    more = (
+        "ON CONFLICT (campaign, pseudonym) DO UPDATE SET before_ms = excluded.before_ms "
+        "WHERE excluded.before_ms > forgotten.before_ms"
+    )
     connection.insert("forgotten", COLUMNS["forgotten"], [row], more)
     # What names accounts is not kept either; the next report is made without this one.
     connection.execute("DELETE FROM reports WHERE campaign = ?", (name,))

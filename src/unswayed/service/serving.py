@@ -85,12 +85,12 @@ def apply_campaigns(connection: Connection, configuration: Configuration) -> Non
     """Create the campaigns of a configuration, or give them its settings: all of them or none."""
     changed: dict[str, list[str]] = {}
     with connection.transaction():
-        there = {campaign.name: campaign.settings for campaign in catalogue.campaigns(connection)}
+        there = {campaign.name for campaign in catalogue.campaigns(connection)}
         for name, settings in configuration.campaigns.items():
-            if name not in there:
-                catalogue.create_campaign(connection, name, settings)
+            if name in there:
+                changed[name] = _apply_settings(connection, name, settings)
             else:
-                changed[name] = _apply_settings(connection, name, there[name], settings)
+                catalogue.create_campaign(connection, name, settings)
             policy = configuration.policies.get(name)
             # Only where nothing was learned: what the campaign learned since stays.
             if policy is not None and len(catalogue.policy_versions(connection, name)) == 1:
@@ -100,10 +100,9 @@ def apply_campaigns(connection: Connection, configuration: Configuration) -> Non
             logger.warning("campaign %r: the configuration file wins: %s.", name, ", ".join(fields))
 
 
-def _apply_settings(
-    connection: Connection, name: str, there: Settings, settings: Settings
-) -> list[str]:
+def _apply_settings(connection: Connection, name: str, settings: Settings) -> list[str]:
     """Give a campaign the settings of the file; return what that changed. Labels added stay."""
+    there = catalogue.locked(connection, name).settings
     # In the order that the store has: nothing changes when only the order does.
     kept = msgspec.structs.replace(
         settings,

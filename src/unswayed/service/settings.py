@@ -365,7 +365,7 @@ def load_configuration(path: Path) -> Configuration:
         raise InputError(f"{path} is not TOML: {error}.") from error
     with _within(str(path)):
         for name in value:
-            find(name, dict.fromkeys(Configuration.__struct_fields__), kind="table")
+            find(name, {"server": None, "campaigns": None}, kind="table")
         server = _converted(value.get("server", {}), ServerSettings).checked()
     campaigns = value.get("campaigns", {})
     if not isinstance(campaigns, Mapping):

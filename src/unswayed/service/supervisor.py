@@ -83,7 +83,7 @@ class Supervisor:
 
     ``work`` returns when its worker is stopped by SIGTERM. ``on_ready`` is called once, when the
     first worker serves; ``on_reload`` on SIGHUP before the workers are replaced, and leaves all as
-    it is by an ``InputError``; ``on_restart`` when a worker ended by itself.
+    it is by an exception; ``on_restart`` when a worker ended by itself.
     """
 
     def __init__(
@@ -192,6 +192,9 @@ class Supervisor:
             self._on_reload()
         except InputError as error:
             logger.warning("not reloaded: %s", error.on_command_line)
+            return
+        except Exception:
+            logger.exception("not reloaded: reading the configuration failed")
             return
         for place, old in enumerate(self._workers):
             new = _Worker(self._main)

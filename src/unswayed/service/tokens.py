@@ -33,9 +33,9 @@ from unswayed.storage import whole_file
 #: Bytes of a tag. Forging takes 2^128 tries, all of them online.
 TAG_BYTES = 16
 
-#: Ours: longest token that is decoded; labels have at most 256 bytes each,
-#: and attributes and the rule of their leaf about 1,000.
-LONGEST_TOKEN = 8_192
+#: Ours: longest token that is decoded. A record has up to 13,000 bytes: 32 names of features and
+#: five labels with 256 bytes each, and 1,000 each of attributes, their leaf and a list of actions.
+LONGEST_TOKEN = 20_000
 
 _PERSON = b"unswayed-token"
 
