@@ -4,13 +4,15 @@ Scores are (best - policy) / (best - random) in honest traffic: 0 is best, 1 is 
 ``python benchmarks/wild.py --learners bounded,paper`` for a table, with ``--json FILE`` to keep
 the rows, ``--only`` for kinds whose name contains a string. ``--few-accounts`` shows how many
 honest plays get another action when a few accounts join a log, ``--ab`` the largest gap of an A/B
-test at which colluders turn a learner. Only ``--part holdout`` was never looked at while constants
-were chosen.
+test at which colluders turn a learner, ``--cheapest`` the fewest accounts that turn half of the
+honest plays, whatever they do of a grid of attacks. Only ``--part holdout`` was never looked at
+while constants were chosen.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterable
@@ -42,6 +44,14 @@ FEW_LOGS: tuple[tuple[Family, Literal["uniform", "epsilon-greedy"]], ...] = (
     ("baskets", "uniform"),
 )
 TRAFFIC = (0.01, 0.1)
+COALITIONS = (1, 3, 6, 12, 24, 48, 96, 180, 300, 420, 600, 840, 1_200)
+"""Numbers of colluders that are tried, beside 6,000 honest accounts with 20 events each."""
+AIMS = ("push each", "half push", "swap", "sink")
+STRENGTHS = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)
+EVENTS_EACH = (20, 100, 500)
+MOST_TRAFFIC = 0.4
+TURNED = 0.5
+"""Share of the honest plays that an attack has to turn."""
 AB_ALPHAS = (0.05, 0.1, 0.2, 0.3)
 AB_GAPS = (1.0, 1.25, 1.5, 2.0, 2.8)
 """Gaps of A/B tests, in gaps that no method can see."""
@@ -86,6 +96,19 @@ class FewRow:
     learner: str
     changed: float
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CheapRow:
+    """One attack on one learner with the number of accounts that was tried."""
+
+    logging: str
+    learner: str
+    attack: str
+    strength: float
+    events_each: int
+    n_accounts: int
+    changed: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +293,62 @@ def print_few(rows: list[FewRow]) -> None:
         print(f"{name:<16}" + "".join(f"{cell:>18}" for cell in cells))
 
 
+def measure_cheapest(seed: int, learners: list[str], part: Part) -> list[CheapRow]:
+    """Return the attacks that were tried with ever fewer accounts, for each way of logging.
+
+    An attack is tried with one step fewer accounts than the cheapest one so far, and with ever
+    fewer while it turns half of the honest plays. So each costs one log that it cannot turn.
+    """
+    rows = []
+    for logging in ("uniform", "epsilon-greedy"):
+        for name, decide in deciders(learners).items():
+            step = len(COALITIONS) - 1
+            before: IntArray | None = None
+            for attack, strength, each in itertools.product(AIMS, STRENGTHS, EVENTS_EACH):
+                while step >= 0:
+                    lies = COALITIONS[step] * each
+                    traffic = lies / (lies + 120_000)
+                    if traffic > MOST_TRAFFIC:
+                        break
+                    without, joined = few_accounts(
+                        COALITIONS[step],
+                        seed,
+                        part=part,
+                        attack=attack,
+                        traffic=traffic,
+                        strength=strength,
+                        logging=logging,
+                    )
+                    before = decide(without) if before is None else before
+                    changed = float(without.context_probabilities @ (decide(joined) != before))
+                    rows.append(
+                        CheapRow(logging, name, attack, strength, each, COALITIONS[step], changed)
+                    )
+                    if changed < TURNED:
+                        break
+                    print(f"{name}: {_cheap_words(rows[-1])}", flush=True)
+                    step -= 1
+    return rows
+
+
+def _cheap_words(row: CheapRow) -> str:
+    return (
+        f"{row.logging}, {row.attack} in {row.strength:.0%} of the plays, {row.n_accounts:,} "
+        f"accounts with {row.events_each} events each turn {row.changed:.0%}"
+    )
+
+
+def print_cheapest(rows: list[CheapRow]) -> None:
+    """Print the attack with the fewest accounts that turned half of the plays."""
+    print()
+    for key in dict.fromkeys((row.learner, row.logging) for row in rows):
+        tried = [row for row in rows if (row.learner, row.logging) == key]
+        found = [row for row in tried if row.changed >= TURNED]
+        best = min(found, key=lambda row: row.n_accounts, default=None)
+        words = _cheap_words(best) if best else f"{key[1]}, none"
+        print(f"{key[0]:<16} {words} ({len(tried)} attacks tried)")
+
+
 def measure_ab(seeds: list[int], learners: list[str], only: str) -> list[AbRow]:
     """Return which A/B tests learners get wrong, by share, gap and attack."""
     rows = []
@@ -347,6 +426,7 @@ def main() -> None:
     parser.add_argument("--learners", default=DEFAULT_METHOD, help="methods, with commas")
     parser.add_argument("--only", default="", help="logs whose name contains this")
     parser.add_argument("--few-accounts", action="store_true", help="what 1 to 30 accounts can do")
+    parser.add_argument("--cheapest", action="store_true", help="the cheapest attack on clicks")
     parser.add_argument("--ab", action="store_true", help="gaps of A/B tests that can be turned")
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     arguments = parser.parse_args()
@@ -360,6 +440,10 @@ def main() -> None:
         few = measure_few(seeds, learners, arguments.part, arguments.only)
         print_few(few)
         document = {"rows": [asdict(row) for row in few]}
+    elif arguments.cheapest:
+        cheap = measure_cheapest(seeds[0], learners, arguments.part)
+        print_cheapest(cheap)
+        document = {"rows": [asdict(row) for row in cheap]}
     elif arguments.ab:
         ab = measure_ab(seeds, learners, arguments.only)
         print_ab(ab)

@@ -44,6 +44,7 @@ def few_accounts(
     family: Family = "clicks",
     logging: Literal["uniform", "sticky", "epsilon-greedy"] = "uniform",
     alpha: float = 0.1,
+    strength: float | None = None,
     n_users: int = 6_000,
     n_events: int = 120_000,
 ) -> tuple[World, World]:
@@ -59,6 +60,8 @@ def few_accounts(
         Their share of the events of the second log; all have equally many.
     attack
         A name of ``ATTACKS``; they lie half of the time where it says so, else always.
+    strength
+        How often they lie, if stated; in other plays they respond as honest users do.
     """
     spec = WildSpec(
         name=f"few accounts {family} {logging}",
@@ -83,8 +86,8 @@ def few_accounts(
         activity="log-normal",
         attack=None,
         bad_share=0.0,
-        up=0.5 if attack == "half push" else 1.0,
-        down=1.0 if attack in ("swap", "sink", "within", "nuke") else 0.0,
+        up=strength or (0.5 if attack == "half push" else 1.0),
+        down=(strength or 1.0) if attack in ("swap", "sink", "within", "nuke") else 0.0,
         bot_factor=1.0,
         bot_traffic=traffic,
         alpha=alpha,
