@@ -163,8 +163,8 @@ def test_replacing_the_stated_share_by_anything_moves_it_little(
     data[:n_bad] = bad
     moved = float(np.linalg.norm(contract.estimate(data) - clean))
     if len(contract.shape) == 1:
-        # n_tolerated bounds it by the good range; for normal points a trimmed share of at most
-        # .19 (300 points, alpha .15, δ .05) has bias at most .29σ. Medians of few blocks have 1.3
+        # Trimming bounds it by the good range; for normal points a trimmed share of at most .19
+        # (300 points, alpha .15, δ .05) has bias at most .29σ. Medians of few blocks have 1.3
         # times the noise of a mean, 4 of which are .3.
         assert moved < 0.6
     else:

@@ -102,18 +102,10 @@ def test_tolerated_points_move_the_estimate_within_the_good_order_statistics(
     n = len(good) + len(bad)
     result = trimmed_mean(good + bad, alpha=0.1, n_trimmed=n_cut)
     ordered = np.sort(good)
-    assert result.n_tolerated == n_cut
+    assert result.is_covered
     low = float(np.mean(ordered[n_cut - len(bad) : n - n_cut - len(bad)]))
     high = float(np.mean(ordered[n_cut : n - n_cut]))
     assert low - 1e-9 <= result.estimate <= high + 1e-9
-
-
-@given(points=POINTS, alpha=st.floats(0.0, 0.45))
-def test_weights_give_the_estimate(points: list[float], alpha: float) -> None:
-    result = trimmed_mean(points, alpha=alpha)
-    weighted = float(result.weights @ np.array(points)) / result.weights.sum()
-    assert result.weights.sum() == pytest.approx(len(points) - 2 * result.n_tolerated)
-    assert result.estimate == pytest.approx(weighted, abs=1e-9 * (1.0 + max(map(abs, points))))
 
 
 @given(groups=st.lists(POINTS, min_size=1, max_size=6), alpha=st.floats(0.0, 0.45))
@@ -135,45 +127,29 @@ def test_implicit_zeros_equal_stored_zeros_exactly(groups: list[list[float]], al
         alone = trimmed_mean(group, alpha=alpha)
         for result in (dense, implicit):
             assert result.estimates[g] == alone.estimate
-            assert result.n_trimmed[g] == alone.n_tolerated
             assert result.is_covered[g] == alone.is_covered
-            np.testing.assert_array_equal(result.standard_errors[g], alone.standard_error)
 
 
 def test_trimmed_mean_agrees_with_scipy(rng: np.random.Generator) -> None:
     points = rng.standard_exponential(500)
     result = trimmed_mean(points, alpha=0.1, n_trimmed=60)
     assert result.estimate == pytest.approx(stats.trim_mean(points, 60 / 500))
-    assert result.standard_error == pytest.approx(
-        float(stats.mstats.trimmed_stde(points, limits=(60 / 500, 60 / 500)))
-    )
 
 
 def test_small_groups_get_their_median_and_say_so() -> None:
     result = trimmed_mean([1.0, 2.0, 1e9], alpha=0.4)
-    assert (result.estimate, result.outcome, result.is_covered) == (2.0, "median", False)
-    pair = trimmed_mean([1.0, 2.0], alpha=0.4)
-    assert (pair.estimate, pair.outcome) == (1.5, "median")
-    one = trimmed_mean([7.0], alpha=0.4)
-    assert one.estimate == 7.0
-    assert math.isnan(one.standard_error)
+    assert (result.estimate, result.is_covered) == (2.0, False)
+    assert trimmed_mean([1.0, 2.0], alpha=0.4).estimate == 1.5
+    assert trimmed_mean([7.0], alpha=0.4).estimate == 7.0
 
 
 def test_empty_groups_are_not_numbers() -> None:
     result = trimmed_means([], [], 2, alpha=0.2, n_zeros=[0, 5])
     np.testing.assert_array_equal(result.estimates, [np.nan, 0.0])
-    assert result.n_points.tolist() == [0, 5]
 
 
 def test_without_bad_points_it_is_the_mean(rng: np.random.Generator) -> None:
     points = rng.normal(4.0, 1.0, 50)
     result = trimmed_mean(points, alpha=0.0)
-    assert (result.outcome, result.n_tolerated) == ("mean", 0)
+    assert result.is_covered
     assert result.estimate == pytest.approx(points.mean())
-    assert result.standard_error == pytest.approx(points.std(ddof=1) / np.sqrt(50))
-
-
-def test_points_that_were_cut_are_reported(rng: np.random.Generator) -> None:
-    result = trimmed_mean(rng.normal(size=200), alpha=0.1)
-    assert (result.outcome, result.is_covered) == ("trimmed", True)
-    assert result.n_tolerated > 0

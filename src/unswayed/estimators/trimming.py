@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,45 +14,28 @@ from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.estimators.rows import check_finite
-from unswayed.estimators.spectrum import NORMAL_QUARTILE
 from unswayed.names import known_keywords
 
 DEFAULT_FAILURE_PROBABILITY = 0.05  # Ours. Callers with many groups divide it by their number
-
-UnivariateOutcome: TypeAlias = Literal["mean", "trimmed", "clipped", "blocks", "median"]
-"""What a one-dimensional estimator did.
-
-``"mean"``: nothing had to be cut. ``"trimmed"``: both ends were removed. ``"clipped"``: both ends
-were pulled in. ``"blocks"``: the median of block means. ``"median"``: there were too few points
-for the method, so the median was taken instead.
-"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnivariateEstimate:
     """The estimate of one mean.
 
-    ``standard_error`` is from the winsorised spread of the points: it holds the sampling noise of
-    the good points and not the bias that bad points may cause. ``n_tolerated`` bad points, wherever
-    they sit, cannot carry the estimate outside the range of the good points.
+    ``is_covered`` says whether the method withstands an upper quantile of the number of bad points,
+    or there were too few points for that.
     """
 
     estimate: float
-    standard_error: float  # NaN for a single point
-    weights: FloatArray  # (n_points,), share of each point that entered as it is; ties share alike
-    n_tolerated: int
-    is_covered: bool  # whether n_tolerated reaches the upper quantile of the number of bad points
-    outcome: UnivariateOutcome
+    is_covered: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupedEstimates:
-    """Trimmed means of many groups; every array has shape ``(n_groups,)``."""
+    """Trimmed means of many groups; both arrays have shape ``(n_groups,)``."""
 
     estimates: FloatArray  # NaN for a group without points
-    standard_errors: FloatArray  # as in UnivariateEstimate; NaN below two points
-    n_points: IntArray  # implicit zeros included
-    n_trimmed: IntArray  # points removed at each of the two ends
     is_covered: BoolArray  # else the group was too small, and its median was taken
 
 
@@ -141,7 +124,7 @@ def trimmed_mean(
         Allowed probability that the group holds more bad points than are trimmed.
     n_trimmed
         Points to remove at each end, instead of ``trim_count``. Where nothing would be left, all
-        but the middle one or two are trimmed: ``outcome`` is ``"median"``, and not ``is_covered``.
+        but the middle one or two are trimmed, and the result is not ``is_covered``.
 
     Notes
     -----
@@ -157,28 +140,14 @@ def trimmed_mean(
     3.0
     """
     points = _checked_points(values)
-    n_points = points.size
     n_bad = n_trimmed
     if n_bad is None:
-        n_bad = trim_count(n_points, alpha=alpha, failure_probability=failure_probability)
+        n_bad = trim_count(points.size, alpha=alpha, failure_probability=failure_probability)
     if n_bad < 0:
         raise InputError(f"n_trimmed is {n_trimmed}: it cannot be negative.")
-    n_cut = min(n_bad, largest_cut(n_points))
-    estimates, errors = _trimmed_moments(
-        np.sort(points[points != 0.0]),
-        np.array([0, np.count_nonzero(points)]),
-        np.array([n_points]),
-        np.array([n_cut]),
-    )
-    is_covered = n_cut == n_bad
-    return UnivariateEstimate(
-        estimate=float(estimates[0]),
-        standard_error=float(errors[0]),
-        weights=_kept_shares(points, n_cut),
-        n_tolerated=n_cut,
-        is_covered=is_covered,
-        outcome="median" if not is_covered else "trimmed" if n_cut else "mean",
-    )
+    members = np.zeros(points.size, np.int64)
+    found = _trimmed(points, members, np.array([points.size]), np.array([n_bad]))
+    return UnivariateEstimate(float(found.estimates[0]), bool(found.is_covered[0]))
 
 
 @known_keywords(adversarial_fraction="alpha")
@@ -226,34 +195,22 @@ def trimmed_means(
 
     n_points = np.bincount(members, minlength=n_groups) + implicit
     n_bad = trim_count(n_points, alpha=alpha, failure_probability=failure_probability)
-    n_cut = np.minimum(n_bad, np.maximum((n_points - 1) // 2, 0))
+    return _trimmed(points, members, n_points, n_bad)
+
+
+def _trimmed(
+    points: FloatArray, members: IntArray, n_points: IntArray, n_bad: IntArray
+) -> GroupedEstimates:
+    """Trim as many points at each end of each group as may be bad, or all but the middle ones."""
+    n_cut = cuts(n_points, n_bad)
     is_stored = points != 0.0
-    sorted_points, starts = sort_within_groups(points[is_stored], members[is_stored], n_groups)
-    estimates, errors = _trimmed_moments(sorted_points, starts, n_points, n_cut)
-    return GroupedEstimates(
-        estimates=estimates,
-        standard_errors=errors,
-        n_points=n_points,
-        n_trimmed=n_cut,
-        is_covered=n_cut == n_bad,
-    )
+    ordered, starts = sort_within_groups(points[is_stored], members[is_stored], n_points.size)
+    return GroupedEstimates(_kernel(ordered, starts, n_points, n_cut), n_cut == n_bad)
 
 
-def largest_cut(n_points: int) -> int:
-    """Return the most points that can be cut at each end while one is left: the median."""
-    return (n_points - 1) // 2
-
-
-def _kept_shares(points: FloatArray, n_cut: int) -> FloatArray:
-    """Return which points survive a cut at both ends; points tied with an edge share alike."""
-    ordered = np.sort(points)
-    low, high = ordered[n_cut], ordered[points.size - 1 - n_cut]
-    kept = ordered[n_cut : points.size - n_cut]
-    shares: FloatArray = ((points > low) & (points < high)).astype(np.float64)
-    for edge in (low, high):
-        is_tied = points == edge
-        shares[is_tied] = np.count_nonzero(kept == edge) / np.count_nonzero(is_tied)
-    return shares
+def cuts(n_points: IntArray, n_bad: IntArray) -> IntArray:
+    """Return how many points to cut at each end, so that one or two are left at least."""
+    return np.asarray(np.minimum(n_bad, np.maximum((n_points - 1) // 2, 0)))
 
 
 @compiled
@@ -279,19 +236,16 @@ def sort_within_groups(
 
 
 @compiled
-def _trimmed_moments(
+def _kernel(
     ordered: FloatArray, starts: IntArray, n_points: IntArray, n_cut: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return trimmed mean and standard error of each group.
+) -> FloatArray:
+    """Return the trimmed mean of each group.
 
     ``ordered`` holds the non-zero points of each group, ascending; the zeros that sit between its
-    negative and positive points are counted, never stored. The error is the winsorised standard
-    deviation over the kept share, divided by sqrt(n) (Tukey and McLaughlin 1963).
+    negative and positive points are counted, never stored.
     """
-    n_groups = n_points.size
-    estimates = np.full(n_groups, np.nan)
-    errors = np.full(n_groups, np.nan)
-    for g in range(n_groups):
+    estimates = np.full(n_points.size, np.nan)
+    for g in range(n_points.size):
         n, cut = n_points[g], n_cut[g]
         if n == 0:
             continue
@@ -299,29 +253,13 @@ def _trimmed_moments(
         n_negative = np.searchsorted(stored, 0.0)
         n_zero = n - stored.size
         # Ranks [cut, n - cut) are kept. Stored point j has rank j, or j + n_zero when positive.
-        kept_zeros = max(0, min(n_negative + n_zero, n - cut) - max(n_negative, cut))
         total = 0.0
-        low, high = np.inf, -np.inf
-        if kept_zeros:
-            low, high = 0.0, 0.0
         for j in range(stored.size):
             rank = j if j < n_negative else j + n_zero
             if cut <= rank < n - cut:
                 total += stored[j]
-                low, high = min(low, stored[j]), max(high, stored[j])
-        n_kept = n - 2 * cut
-        estimates[g] = total / n_kept
-        if n < 2:
-            continue
-        # Winsorised: the cut points count as the outermost kept ones.
-        mean = (total + cut * (low + high)) / n
-        square = kept_zeros * mean * mean + cut * ((low - mean) ** 2 + (high - mean) ** 2)
-        for j in range(stored.size):
-            rank = j if j < n_negative else j + n_zero
-            if cut <= rank < n - cut:
-                square += (stored[j] - mean) ** 2
-        errors[g] = math.sqrt(square / (n - 1)) * math.sqrt(n) / n_kept
-    return estimates, errors
+        estimates[g] = total / (n - 2 * cut)
+    return estimates
 
 
 # Lugosi and Mendelson's: the clipped share is 8 times the corrupted share plus 12 log(4/δ)/N.
@@ -376,16 +314,7 @@ def lugosi_mendelson_mean(
     averaged, ordered = shuffled[:half], np.sort(points[shuffled[half : 2 * half]])
     low, high = ordered[n_cut], ordered[half - 1 - n_cut]
     clipped = np.clip(points[averaged], low, high)
-    weights = np.zeros(points.size)
-    weights[averaged] = (points[averaged] >= low) & (points[averaged] <= high)
-    return UnivariateEstimate(
-        estimate=float(np.mean(clipped)),
-        standard_error=float(np.std(clipped, ddof=1)) / math.sqrt(half),
-        weights=weights,
-        n_tolerated=n_cut,
-        is_covered=True,
-        outcome="clipped",
-    )
+    return UnivariateEstimate(float(np.mean(clipped)), is_covered=True)
 
 
 @known_keywords(adversarial_fraction="alpha")
@@ -400,8 +329,7 @@ def median_of_means(
 
     ``rng`` draws the blocks; the order of the points does not matter. ``failure_probability`` is δ,
     shared by the count of bad points and the block means. There are twice as many blocks as bad
-    points, plus 1 + 8 log(1/δ); with too few points for that many, each block is one point, and
-    ``outcome`` is ``"median"``.
+    points, plus 1 + 8 log(1/δ); with too few points for that many, each block is one point.
 
     Notes
     -----
@@ -418,27 +346,10 @@ def median_of_means(
     points = _checked_points(values)
     n_points = points.size
     n_bad = trim_count(n_points, alpha=alpha, failure_probability=failure_probability)
-    wanted = 2 * n_bad + 1 + math.ceil(BLOCKS_PER_LOG * math.log(1.0 / failure_probability))
-    n_used = min(wanted, n_points)
-
-    by_rank = np.argsort(points, kind="stable")
-    shuffled = by_rank[rng.permutation(n_points)]
+    n_blocks = 2 * n_bad + 1 + math.ceil(BLOCKS_PER_LOG * math.log(1.0 / failure_probability))
+    n_used = min(n_blocks, n_points)
+    shuffled = np.argsort(points, kind="stable")[rng.permutation(n_points)]
     block = np.arange(n_points) % n_used  # sizes differ by at most one
     sizes = np.bincount(block, minlength=n_used)
     means = np.bincount(block, weights=points[shuffled], minlength=n_used) / sizes
-    median = float(np.median(means))
-    order = np.argsort(means, kind="stable")
-    middle = order[largest_cut(n_used) : n_used - largest_cut(n_used)]
-    weights = np.zeros(n_points)
-    weights[shuffled] = np.isin(block, middle)
-    # The median of K near-Gaussian means has variance π/2 · (their variance)/K.
-    spread = float(np.median(np.abs(means - median))) / NORMAL_QUARTILE
-    error = math.sqrt(math.pi / 2.0 / n_used) * spread
-    return UnivariateEstimate(
-        estimate=median,
-        standard_error=error if n_used > 1 else math.nan,
-        weights=weights,
-        n_tolerated=largest_cut(n_used),
-        is_covered=2 * n_bad < n_used,
-        outcome="median" if wanted > n_points else "blocks",
-    )
+    return UnivariateEstimate(float(np.median(means)), is_covered=2 * n_bad < n_used)

@@ -172,14 +172,10 @@ WIDEST = 0.5
 
 
 def compared(
-    name: str,
-    statement: str,
-    differences: Callable[[Results], dict[str, FloatArray]],
-    *,
-    margin: float = 0.0,
+    name: str, statement: str, statistic: str, difference: Callable[[Results], FloatArray]
 ) -> Judge:
-    """Return a judge of the claim that all differences have a mean above ``-margin``."""
-    return lambda results: all_positive(name, statement, differences(results), margin=margin)
+    """Return a judge of the claim that one difference has a positive mean."""
+    return lambda results: all_positive(name, statement, {statistic: difference(results)})
 
 
 def everywhere(
@@ -200,8 +196,8 @@ def everywhere(
     """
     names, chosen = tuple(of), tuple(series)
 
-    def points(results: Results) -> dict[str, FloatArray]:
-        return {
+    def judge(results: Results) -> Claim:
+        differences = {
             label.format(name=algorithm, series=one, x=x): difference(results, algorithm, one, x)
             for algorithm in names
             if algorithm in results.algorithms
@@ -209,8 +205,9 @@ def everywhere(
             for x in results.curve(algorithm, one).xs
             if at(one, x)
         }
+        return all_positive(name, statement, differences, margin=margin)
 
-    return compared(name, statement, points, margin=margin)
+    return judge
 
 
 def minus(first: str, second: str) -> Difference:
@@ -219,10 +216,10 @@ def minus(first: str, second: str) -> Difference:
 
 
 def paper_beats(
-    name: str,
-    statement: str,
     symbol: str,
     *,
+    name: str = "beats-naive",
+    statement: str | None = None,
     rivals: Iterable[str] = NAIVE,
     series: str = "",
     above: float = -np.inf,
@@ -231,7 +228,7 @@ def paper_beats(
     """Judge that Robust MCB loses less than every rival at all points with above < x <= up_to."""
     return everywhere(
         name,
-        statement,
+        statement or f"Robust MCB beats both naive approaches at every {symbol}.",
         f"{{name}} minus paper at {symbol}={{x:g}}",
         lambda r, rival, s, x: r.at(rival, x, s) - r.at("paper", x, s),
         of=rivals,
@@ -305,14 +302,15 @@ def does_not_degrade(
 ) -> Judge:
     """Judge that an algorithm loses at no x beyond ``start`` more than there, up to the margin."""
 
-    def losses(results: Results) -> dict[str, FloatArray]:
+    def judge(results: Results) -> Claim:
         curve = results.curve(algorithm)
         first = float(curve.xs[curve.xs >= start][0])
-        return {
+        losses = {
             f"loss at {symbol}={first:g} minus loss at {symbol}={x:g}": curve.at(first)
             - curve.at(x)
             for x in curve.xs
             if first < x <= up_to
         }
+        return all_positive(name, statement, losses, margin=MARGIN)
 
-    return compared(name, statement, losses, margin=MARGIN)
+    return judge

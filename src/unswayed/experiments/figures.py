@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from unswayed.experiments.claims import (
     MARGIN,
     Judge,
@@ -92,9 +94,7 @@ def _growth(
             marks=((10, f"{symbol} = {other}"),),
         ),
         judges=(
-            paper_beats(
-                "beats-naive", f"Robust MCB beats both naive approaches at every {symbol}.", symbol
-            ),
+            paper_beats(symbol),
             does_not_degrade(f"{what}-do-not-degrade", statement, symbol, start=10),
             own_is_no_worse(symbol),
             *further,
@@ -134,18 +134,12 @@ EXPERIMENTS = (
         algorithms=with_own("paper", "naive-ucb", "independent-ucb", "oracle", PER_VISIT),
         panels=panels({"": f"S = A = 10, {BASE}"}, PER_USER),
         judges=(
-            paper_beats(
-                "beats-naive", "Robust MCB beats both naive approaches at every T/L.", "T/L"
-            ),
+            paper_beats("T/L"),
             compared(
                 "interactions-help",
                 "More interactions of each user make Robust MCB better.",
-                lambda r: {
-                    "loss at the smallest T/L minus loss at the largest": r.curve("paper").values[
-                        :, 0
-                    ]
-                    - r.curve("paper").values[:, -1]
-                },
+                "loss at the smallest T/L minus loss at the largest",
+                lambda r: r.at("paper", -np.inf) - r.at("paper", np.inf),
             ),
             slope(
                 "slope-one-half",
@@ -184,9 +178,10 @@ EXPERIMENTS = (
         ),
         judges=(
             paper_beats(
-                "beats-corruption-robust",
-                "Robust MCB beats the corruption-robust learners at every alpha from 0.1 on.",
                 "alpha",
+                name="beats-corruption-robust",
+                statement="Robust MCB beats the corruption-robust learners at every alpha from 0.1 "
+                "on.",
                 rivals=CORRUPTION_ROBUST,
                 above=SMALL_SHARE - 1e-9,
             ),
@@ -229,25 +224,18 @@ EXPERIMENTS = (
             compared(
                 "users-help-first",
                 "More users improve Robust MCB up to L = SA/alpha.",
-                lambda r: {
-                    f"loss at the fewest users minus loss at L={USER_THRESHOLD}": r.curve(
-                        "paper"
-                    ).values[:, 0]
-                    - r.at("paper", USER_THRESHOLD)
-                },
+                f"loss at the fewest users minus loss at L={USER_THRESHOLD}",
+                lambda r: r.at("paper", -np.inf) - r.at("paper", USER_THRESHOLD),
             ),
             compared(
                 "users-stop-helping",
                 "More users stop helping beyond L = SA/alpha (by less than a tenth of the gap).",
-                lambda r: {
-                    f"{MARGIN:g} minus the gain from L={USER_THRESHOLD} to the most users": MARGIN
-                    - (r.at("paper", USER_THRESHOLD) - r.curve("paper").values[:, -1])
-                },
+                f"{MARGIN:g} minus the gain from L={USER_THRESHOLD} to the most users",
+                lambda r: MARGIN - (r.at("paper", USER_THRESHOLD) - r.at("paper", np.inf)),
             ),
             paper_beats(
-                "beats-naive",
-                "Robust MCB beats both naive approaches at every L from SA/alpha on.",
                 "L",
+                statement="Robust MCB beats both naive approaches at every L from SA/alpha on.",
                 above=USER_THRESHOLD - 1,
             ),
             own_is_no_worse("L"),
@@ -290,9 +278,10 @@ EXPERIMENTS = (
         ),
         judges=(
             paper_beats(
-                "overstated-still-beats-naive",
-                "Assuming 0.1, Robust MCB beats both naive approaches while 0 < alpha <= 0.1.",
                 "alpha",
+                name="overstated-still-beats-naive",
+                statement="Assuming 0.1, Robust MCB beats both naive approaches while 0 < alpha <= "
+                "0.1.",
                 series=TRUTH_VARIES,
                 above=0.0,
                 up_to=ASSUMED,
@@ -300,20 +289,14 @@ EXPERIMENTS = (
             compared(
                 "understating-loses-robustness",
                 "Assuming 0.1, Robust MCB loses more at a true 0.2 than at a true 0.1.",
-                lambda r: {
-                    "loss at alpha=0.2 minus loss at alpha=0.1": r.at("paper", 0.2, TRUTH_VARIES)
-                    - r.at("paper", ASSUMED, TRUTH_VARIES)
-                },
+                "loss at alpha=0.2 minus loss at alpha=0.1",
+                lambda r: r.at("paper", 0.2, TRUTH_VARIES) - r.at("paper", ASSUMED, TRUTH_VARIES),
             ),
             compared(
                 "overstating-is-safer",
                 "At a true 0.1, assuming half of it costs more than assuming twice as much.",
-                lambda r: {
-                    "loss when assuming 0.05 minus loss when assuming 0.2": r.at(
-                        "paper", 0.05, BELIEF_VARIES
-                    )
-                    - r.at("paper", 0.2, BELIEF_VARIES)
-                },
+                "loss when assuming 0.05 minus loss when assuming 0.2",
+                lambda r: r.at("paper", 0.05, BELIEF_VARIES) - r.at("paper", 0.2, BELIEF_VARIES),
             ),
             own_is_no_worse("alpha", series=TRUTH_VARIES, up_to=ASSUMED),
         ),
@@ -336,9 +319,7 @@ EXPERIMENTS = (
                 start=0.0,
                 up_to=SMALL_TASTES,
             ),
-            paper_beats(
-                "beats-naive", "Robust MCB beats both naive approaches at every eps_0.", "eps_0"
-            ),
+            paper_beats("eps_0"),
             own_is_no_worse("eps_0"),
         ),
     ),
@@ -388,10 +369,10 @@ EXPERIMENTS = (
         judges=(
             *(
                 paper_beats(
-                    f"beats-naive-{name}",
-                    f"At {series} Robust MCB beats both naive approaches although the coalition "
-                    "knows it.",
                     "T/L",
+                    name=f"beats-naive-{name}",
+                    statement=f"At {series} Robust MCB beats both naive approaches although the "
+                    "coalition knows it.",
                     series=series,
                 )
                 for series, name in ((FREQUENT, "frequent"), (RARE, "rare"))

@@ -156,8 +156,9 @@ class Curve:
         return means
 
     def at(self, x: float) -> FloatArray:
-        """Return the repetitions at one point."""
-        (index,) = np.flatnonzero(self.xs == x)
+        """Return the repetitions at one point; at infinity, those at the last one on that side."""
+        ends = {-np.inf: self.xs[0], np.inf: self.xs[-1]}
+        (index,) = np.flatnonzero(self.xs == ends.get(x, x))
         return self.values[:, index]
 
     def minus(self, other: Curve, x: float) -> FloatArray:

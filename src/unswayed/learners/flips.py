@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.estimators.spectral_filter import LARGEST_BUDGET
-from unswayed.estimators.trimming import sort_within_groups, trim_count
+from unswayed.estimators.trimming import cuts, sort_within_groups, trim_count
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper import (
@@ -116,7 +116,7 @@ def flip_bounds(
     n_bad = trim_count(
         n_points.astype(np.int64), alpha=alpha, failure_probability=failure_probability
     )
-    n_cut = np.minimum(n_bad, np.maximum((n_points - 1) // 2, 0))
+    n_cut = cuts(n_points, n_bad)
     leaders = estimates.actions[chosen]
     flips = trimmed_flips(
         values, groups, n_zeros=n_zeros, n_cut=n_cut, leaders=leaders, is_known=is_known[chosen]

@@ -48,7 +48,6 @@ class Push(Loud):
     name = "push"
 
     def rewards(self, turn: Turn) -> FloatArray:
-        """Return the highest reward on the target and the lowest elsewhere, up to coins."""
         return self.rewards_around(self.target(turn), self.briefing.highest, self.briefing.lowest)
 
 
@@ -58,7 +57,6 @@ class Nuke(Loud):
     name = "nuke"
 
     def rewards(self, turn: Turn) -> FloatArray:
-        """Return the lowest reward on the rival and the highest elsewhere, up to coins."""
         return self.rewards_around(self.rival(turn), self.briefing.lowest, self.briefing.highest)
 
 
@@ -82,12 +80,10 @@ class ContextPoisoning(Push):
     mode: str = one_of(("inflate", "crowd"), "inflate", kind="mode of context-poisoning")
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
-        """Reset the counters for a new run."""
         super().begin(briefing, rng)
         self._seen = np.zeros(briefing.n_contexts)
 
     def contexts(self, turn: Turn) -> IntArray:
-        """Return one frequent context for each arrival, or the rarest one for all."""
         self._seen += np.bincount(turn.contexts, minlength=self._seen.size)
         order = np.argsort(-self._seen, kind="stable")
         if self.mode == "inflate":
@@ -103,7 +99,6 @@ class Honest(Attack):
     knows = Knowledge.BANDIT
 
     def rewards(self, turn: Turn) -> FloatArray:
-        """Return honest draws."""
         return self.honest(turn)
 
 
@@ -119,7 +114,6 @@ class Flip(Attack):
     strength: float = positive(1.0)
 
     def rewards(self, turn: Turn) -> FloatArray:
-        """Return draws around the flipped means."""
         centre = 0.5 if self.briefing.is_binary else 0.0
         means = self.briefing.mean_rewards[turn.contexts]
         return self.briefing.honest_rewards(centre - self.strength * (means - centre), self.rng)
@@ -132,7 +126,6 @@ class Extreme(Attack):
     magnitude: float = positive(100.0)  # M
 
     def rewards(self, turn: Turn) -> FloatArray:
-        """Return coins, with huge rewards on target and rival."""
         rows = np.arange(turn.contexts.size)
         rewards = self.coins(rows.size, self.briefing.n_actions)
         rewards[rows, self.target(turn)] = self.magnitude
@@ -147,7 +140,6 @@ class HeavyTail(Attack):
     scale: float = positive(1.0)  # the median size of a reward
 
     def rewards(self, turn: Turn) -> FloatArray:
-        """Return Cauchy draws with the aim's signs."""
         rows = np.arange(turn.contexts.size)
         shape = (rows.size, self.briefing.n_actions)
         rewards: FloatArray = self.scale * self.rng.standard_cauchy(shape)
@@ -180,7 +172,6 @@ class IdGrinding(Push):
             raise InputError(f"secret is '{self.secret}': it must be hexadecimal.") from None
 
     def enrol(self, offer: Offer, rng: np.random.Generator) -> IntArray:
-        """Return names, as many of the target's group as wanted and the rest at random."""
         if not 0 <= self.context < offer.n_contexts:
             raise InputError(
                 f"context {self.context} does not exist: there are {offer.n_contexts}."
@@ -205,11 +196,10 @@ class Shilling(Attack):
     strength: float = fraction(1.0)  # probability of the lie; else the reward is the profile's
 
     def profile(self, turn: Turn) -> FloatArray:
-        """Return the ordinary-looking rewards; here those of good users."""
+        """Return the ordinary-looking rewards, shape (n, n_actions)."""
         return self.honest(turn)
 
     def rewards(self, turn: Turn) -> FloatArray:
-        """Return the profile with the target praised."""
         rewards = self.profile(turn)
         self.lie(rewards, self.target(turn), self.briefing.highest, strength=self.strength)
         return rewards
@@ -221,7 +211,6 @@ class Average(Shilling):
     name = "average"
 
     def profile(self, turn: Turn) -> FloatArray:
-        """Return draws around the actions' averages."""
         averages = self.briefing.context_probabilities @ self.briefing.mean_rewards
         means = np.broadcast_to(averages, (turn.contexts.size, self.briefing.n_actions))
         return self.briefing.honest_rewards(means, self.rng)
@@ -233,7 +222,6 @@ class Bandwagon(Shilling):
     name = "bandwagon"
 
     def profile(self, turn: Turn) -> FloatArray:
-        """Return coins, with the overall favourite praised."""
         rewards = self.coins(turn.contexts.size, self.briefing.n_actions)
         averages = self.briefing.context_probabilities @ self.briefing.mean_rewards
         rewards[:, averages.argmax()] = self.briefing.highest
@@ -260,7 +248,6 @@ class RunnerUpSwap(Attack):
     strength: float = fraction(1.0)
 
     def rewards(self, turn: Turn) -> FloatArray:
-        """Return honest draws with the two actions exchanged and exaggerated."""
         briefing = self.briefing
         best, second = briefing.ranking[turn.contexts, :2].T
         rewards = self.honest(turn)
@@ -278,5 +265,4 @@ class Mimicry(Shilling, Replaying):
     knows = Knowledge.HISTORIES
 
     def profile(self, turn: Turn) -> FloatArray:
-        """Return replays."""
         return self.replayed(turn.contexts)

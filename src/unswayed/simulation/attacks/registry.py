@@ -49,26 +49,21 @@ class Wrapper(Replaying):
         """Return whether the inner attack plays this round."""
 
     def enrol(self, offer: Offer, rng: np.random.Generator) -> IntArray | None:
-        """Let the inner attack choose the accounts."""
         return self.inner.enrol(offer, rng)
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
-        """Brief the inner attack as far as it may know."""
         super().begin(briefing, rng)
         self.inner.begin(replace(briefing, knows=self.inner.knows), rng)
 
     def contexts(self, turn: Turn) -> IntArray:
-        """Let the inner attack choose while awake."""
         return self.inner.contexts(turn) if self.is_awake(turn.round_number) else turn.contexts
 
     def rewards(self, turn: Turn) -> FloatArray:
-        """Let the inner attack report while awake, replay otherwise."""
         if self.is_awake(turn.round_number):
             return self.inner.rewards(turn)
         return self.replayed(turn.contexts)
 
     def observe(self, played: PlayedRound) -> None:
-        """Remember the round, and show it to an inner attack that may see it."""
         super().observe(played)
         if Knowledge.HISTORIES in self.inner.knows:
             self.inner.observe(played)
@@ -85,7 +80,6 @@ class Sleeper(Wrapper):
     wake: float = fraction(0.2)
 
     def is_awake(self, round_number: int) -> bool:
-        """Return whether the sleep is over."""
         return round_number >= self.wake * self.briefing.interactions_per_user
 
 
@@ -96,7 +90,6 @@ class OnOff(Wrapper):
     period: int = at_least(1, 5)  # rounds in an epoch; the first epoch is good
 
     def is_awake(self, round_number: int) -> bool:
-        """Return whether the epoch is a bad one."""
         return (round_number // self.period) % 2 == 1
 
 

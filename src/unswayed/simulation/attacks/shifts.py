@@ -34,7 +34,6 @@ class Shifting(Attack):
     """Honest draws, shifted and noise-free where a shift applies; binary ones are drawn with it."""
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
-        """Find the direction: deviations, down on the best and up on the runner-up."""
         super().begin(briefing, rng)
         signs = np.zeros((briefing.n_contexts, briefing.n_actions))
         np.put_along_axis(signs, briefing.ranking[:, :2], np.array([[-1.0, 1.0]]), axis=1)
@@ -48,7 +47,6 @@ class Shifting(Attack):
         return [sizes[:, None] * self.direction[turn.contexts]]
 
     def rewards(self, turn: Turn) -> FloatArray:
-        """Return honest draws, replaced by the shifted mean where a shift applies."""
         rewards = self.honest(turn)
         for shifts in self.shifts(turn):
             moved = self.briefing.mean_rewards[turn.contexts] + shifts
@@ -76,7 +74,6 @@ class HideInCovariance(Shifting):
     directions: int = at_least(1, 1)  # k
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
-        """Size the shift and hand out contexts to the parts of the coalition."""
         super().begin(briefing, rng)
         parts = min(self.directions, briefing.n_contexts, max(briefing.n_accounts, 1))
         part_of_context = rng.permutation(briefing.n_contexts) % parts
@@ -101,7 +98,6 @@ class VarianceShell(Shifting):
     radius: float = positive(1.0)  # the distance, in units of a good user's typical one
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
-        """Size the shift."""
         super().begin(briefing, rng)
         plays_per_context = briefing.interactions_per_user / briefing.n_contexts
         self.sizes += self.radius * briefing.n_actions / np.sqrt(2.0 * plays_per_context)
@@ -118,7 +114,6 @@ class Subtractive(Attack):
     draws: int = at_least(1, 4)  # honest draws to choose from; 1 is honest
 
     def rewards(self, turn: Turn) -> FloatArray:
-        """Return honest draws, the chosen ones on target and rival."""
         briefing = self.briefing
         rewards = self.honest(turn)
         rows = np.arange(turn.contexts.size)
@@ -153,7 +148,6 @@ class Framing(Shifting):
             )
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
-        """Size the shift, and choose the decoys."""
         super().begin(briefing, rng)
         self._is_decoy = np.zeros(briefing.n_accounts, dtype=np.bool_)
         n_decoys = round(self.decoys * briefing.n_accounts)
@@ -200,7 +194,6 @@ class HidingOneSided(Attack):
     plays: int = at_least(0, 0)  # length n of the histories; 0: a context's expected visits
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
-        """Fill the urns of every context."""
         super().begin(briefing, rng)
         if not briefing.is_binary:
             raise InputError(
@@ -211,7 +204,6 @@ class HidingOneSided(Attack):
             self._urns = [self._filled(context) for context in range(briefing.n_contexts)]
 
     def rewards(self, turn: Turn) -> FloatArray:
-        """Return honest draws, with contested actions from the urns."""
         rewards = self.honest(turn)
         for context in np.unique(turn.contexts):
             rows = np.flatnonzero(turn.contexts == context)
@@ -255,7 +247,6 @@ class Focus(Attack):
     mode: str = one_of(("frequent", "rare", "random"), "frequent", kind="mode of focus")
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
-        """Choose the contexts."""
         super().begin(briefing, rng)
         order = rng.permutation(briefing.n_contexts)
         if self.mode != "random":
@@ -267,7 +258,6 @@ class Focus(Attack):
         self._is_attacked[order[: max(1, round(self.share * order.size))]] = True
 
     def rewards(self, turn: Turn) -> FloatArray:
-        """Return honest draws, with lies in the chosen contexts."""
         rewards = self.honest(turn)
         rows = np.flatnonzero(self._is_attacked[turn.contexts])
         rewards[rows, self.target(turn)[rows]] = self.briefing.highest
@@ -290,7 +280,6 @@ class Ladder(Shifting):
     rungs: float = fraction(0.5)  # share of the accounts on rungs, evenly spaced; others: the top
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
-        """Assign each account its position on the ladder."""
         super().begin(briefing, rng)
         n_rungs = round(self.rungs * briefing.n_accounts)
         places = np.minimum((1.0 + np.arange(briefing.n_accounts)) / (1.0 + n_rungs), 1.0)
@@ -335,7 +324,6 @@ class TrimEdge(Replaying):
     trim: float = fraction(0.0)  # share cut at each end; 0: the package's rule for L / A users
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
-        """Find the edge and prepare the books."""
         super().begin(briefing, rng)
         trim = self.trim
         if trim == 0.0:
@@ -360,14 +348,12 @@ class TrimEdge(Replaying):
         self._good_moments = np.zeros((3, *shape))  # counts, sums, sums of squares
 
     def rewards(self, turn: Turn) -> FloatArray:
-        """Return replays, with the totals on target and rival topped up."""
         rewards = self.replayed(turn.contexts)
         self._steer(rewards, turn, self.target(turn), self.edge)
         self._steer(rewards, turn, self.rival(turn), -self.edge)
         return rewards
 
     def observe(self, played: PlayedRound) -> None:
-        """Update the totals of the accounts and of the good users."""
         super().observe(played)
         account = self._account_of_user[played.users]
         ours, theirs = np.flatnonzero(account >= 0), np.flatnonzero(account < 0)
@@ -417,7 +403,6 @@ class ShiftedReplay(Replaying):
     direction: str = one_of(DIRECTIONS, "both", kind="direction")
 
     def rewards(self, turn: Turn) -> FloatArray:
-        """Return replays, shifted on target and rival."""
         rewards = self.replayed(turn.contexts)
         rows = np.arange(turn.contexts.size)
         aimed_at = (self.target(turn), self.rival(turn))
