@@ -1,14 +1,15 @@
 """Off-policy evaluation under attack: bias, coverage and width of the uplift, beside an oracle.
 
-2,000 users with 30 plays each, 10 contexts, 5 actions (``worlds/evaluations.py``). A share of the
-users lies: ``push`` and ``nuke`` about one item, which the policy plays; ``swap`` about the best
-and the second best item of each context, and ``quiet`` the same in a part of the rewards; the
-policy plays the best or the second. ``none`` has no attack. ``--curse`` evaluates a policy that was
-learned from the log: on that log, on it as if it were another one, and on the next day's. Run
-``python benchmarks/evaluate.py`` for a table, with ``--json`` for one JSON document. Nine tenths of
-the time go into the search for coalitions, which policies on one log share; ``--users`` makes logs
-smaller. With ``--rows FILE`` each evaluation is kept as a line of JSON, and an interrupted run
-continues. Constants were chosen with the seeds of the part development.
+2,000 users with 30 plays each, 10 contexts, 5 actions, or ``--size small`` (``worlds/
+evaluations.py``). A share of the users lies: ``push`` and ``nuke`` about one item, which the policy
+plays; ``swap`` about the best and the second best item of each context, and ``quiet`` the same in a
+part of the rewards; the policy plays the best or the second, in turn. ``none`` has no attack, and a
+policy that plays one item or the best. ``--curse`` evaluates a policy that was learned from the
+log: on that log, on it as if it were another one, and on the next day's.
+
+Run ``python benchmarks/evaluate.py`` for a table, with ``--json`` for one JSON document. With
+``--rows FILE`` each log is kept as a line of JSON, an interrupted run continues, and ``--logs 0``
+prints what there is. Constants were chosen with the seeds of the part development.
 """
 
 from __future__ import annotations
@@ -27,17 +28,15 @@ from scipy import special
 from unswayed import RobustMCB
 from unswayed.evaluation import evaluate_policy, evaluating
 from unswayed.learners.bounded.method import find_coalitions
-from unswayed.learners.unknown_fraction import estimate_fraction
 from unswayed.policy import Policy
 from unswayed.tallies import UserTallies
 from worlds.evaluations import (
     ATTACKS,
     KINDS,
-    N_ACTIONS,
-    N_CONTEXTS,
-    N_USERS,
+    SIZES,
     Kind,
     Log,
+    Size,
     build_log,
 )
 
@@ -71,11 +70,14 @@ class Row:
     @property
     def setting(self) -> tuple[str, ...]:
         """What is counted together."""
-        return self.kind, f"{self.attack} {self.policy}", f"{self.alpha:g}", self.stated
+        return self.kind, self.attack, f"{self.alpha:g}", self.stated
 
 
-def shared_by_policies(search: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a search for coalitions that remembers what it found in the last logs."""
+def remembered(search: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a search for coalitions that remembers what it found last.
+
+    Evaluations of one log, with alpha given and not, share it.
+    """
     found: dict[Any, Any] = {}
 
     def searched(tallies: UserTallies, *others: Any, **options: Any) -> Any:
@@ -89,21 +91,19 @@ def shared_by_policies(search: Callable[..., Any]) -> Callable[..., Any]:
     return searched
 
 
-def rows_of(
-    kind: Kind, attack: str, plays: str, alpha: float, seed: int, n_users: int
-) -> Iterator[Row]:
+def rows_of(kind: Kind, attack: str, alpha: float, seed: int, size: Size) -> Iterator[Row]:
     """Evaluate a policy on one log, with alpha stated and not."""
-    log = build_log(kind, attack, plays, alpha, seed, n_users=n_users)
+    plays = ATTACKS[attack][seed % len(ATTACKS[attack])]
+    log = build_log(kind, attack, plays, alpha, seed, size=size)
     for stated in (f"{alpha:g}", "auto"):
         yield row_of(log, log.policy(), log.uplift, (kind.name, attack, plays), alpha, stated, seed)
 
 
-def curse_rows(
-    kind: Kind, attack: str, plays: str, alpha: float, seed: int, n_users: int
-) -> Iterator[Row]:
+def curse_rows(kind: Kind, attack: str, alpha: float, seed: int, size: Size) -> Iterator[Row]:
     """Evaluate a learned policy on its own log, as if it were another one, and on the next day."""
+    plays = ATTACKS[attack][0]
     log, next_day = (
-        build_log(kind, attack, plays, alpha, seed, day=day, n_users=n_users) for day in (0, 1)
+        build_log(kind, attack, plays, alpha, seed, day=day, size=size) for day in (0, 1)
     )
     policy = RobustMCB(alpha=alpha).fit(log.events).policy()
     uplift = log.uplift_of(policy.actions)
@@ -113,9 +113,8 @@ def curse_rows(
         ("as it is", log, from_another),
         ("next day", next_day, from_another),
     ):
-        yield row_of(
-            judged, evaluated, uplift, (kind.name, attack, name), alpha, f"{alpha:g}", seed
-        )
+        names = kind.name, f"{attack}, {name}", plays
+        yield row_of(judged, evaluated, uplift, names, alpha, f"{alpha:g}", seed)
 
 
 def row_of(
@@ -159,9 +158,10 @@ def _oracle(log: Log, policy: Policy) -> tuple[float, float]:
         column[honest] for column in (log.events.users, log.events.contexts, log.events.actions)
     )
     rewards, chosen = log.events.rewards[honest], policy.actions[s]
-    cells, n_cells = s * N_ACTIONS + a, N_CONTEXTS * N_ACTIONS
+    shape, n_cells = log.means.shape, log.means.size
+    cells = s * shape[1] + a
     n = np.maximum(np.bincount(cells, minlength=n_cells), 1)
-    means = (np.bincount(cells, rewards, n_cells) / n).reshape(N_CONTEXTS, N_ACTIONS)
+    means = (np.bincount(cells, rewards, n_cells) / n).reshape(shape)
     ratios = (a == chosen) / log.logging[s, a]
     gains = means[s, chosen] - means[s, a] + (ratios - 1.0) * (rewards - means[s, a])
     by_user, visits = np.bincount(users, gains), np.bincount(users)
@@ -170,28 +170,30 @@ def _oracle(log: Log, policy: Policy) -> tuple[float, float]:
 
 
 def measured(
-    measure: Callable[[Kind, str, str, float, int, int], Iterator[Row]],
-    settings: list[tuple[Kind, str, str, float]],
+    measure: Callable[[Kind, str, float, int, Size], Iterator[Row]],
+    settings: list[tuple[Kind, str, float]],
     seeds: range,
-    n_users: int,
+    size: Size,
     file: Path | None,
 ) -> list[Row]:
     """Return the rows of all settings, seed by seed; those in the file are not measured again."""
     known = file.read_text(encoding="utf-8").splitlines() if file and file.exists() else []
-    found = {tuple(task): rows for task, rows in map(json.loads, known)}
-    every: list[Row] = []
+    found = {
+        json.dumps(task): rows
+        for task, rows in map(json.loads, known)
+        if (task[0], task[-1]) == (measure.__name__, list(size))
+    }
     for seed in seeds:
-        for kind, attack, plays, alpha in settings:
-            task = (measure.__name__, kind.name, attack, plays, alpha, seed, n_users)
-            if task in found:
-                every += [Row(**row) for row in found[task]]
+        for kind, attack, alpha in settings:
+            task = [measure.__name__, kind.name, attack, alpha, seed, list(size)]
+            if json.dumps(task) in found:
                 continue
-            rows = list(measure(kind, attack, plays, alpha, seed, n_users))
-            every += rows
+            rows = [asdict(row) for row in measure(kind, attack, alpha, seed, size)]
+            found[json.dumps(task)] = rows
             if file:
                 with file.open("a", encoding="utf-8") as lines:
-                    print(json.dumps([task, [asdict(row) for row in rows]]), file=lines)
-    return every
+                    print(json.dumps([task, rows]), file=lines)
+    return [Row(**row) for rows in found.values() for row in rows]
 
 
 def fewest_covered(n_logs: int, n_settings: int) -> int:
@@ -201,25 +203,24 @@ def fewest_covered(n_logs: int, n_settings: int) -> int:
     return int(is_rare.sum())
 
 
-def print_rows(rows: list[Row], n_settings: int) -> None:
-    """Print means over the seeds of one setting."""
-    errors = np.array([row.robust for row in rows])
-    n_covered = sum(row.is_covered for row in rows)
-    is_short = n_covered < fewest_covered(len(rows), n_settings)
-    widths = [
+def table_line(rows: list[Row], n_settings: int) -> str:
+    """Return what intervals of one setting did, as a line of a table."""
+    bound = fewest_covered(len(rows), n_settings)
+    held = {
+        name: sum(getattr(row, f"is_covered{name}") for row in rows)
+        for name in ("", "_naively", "_by_oracle")
+    }
+    width, naive, oracle = (
         float(np.median([getattr(row, name) for row in rows]))
         for name in ("width", "width_naive", "width_oracle")
-    ]
-    print(
-        f"{rows[0].kind:<15} {rows[0].setting[1]:<14} {rows[0].alpha:<5g} {rows[0].stated:<6}",
-        f"{np.mean([row.naive for row in rows]):>8.4f} {errors.mean():>8.4f}",
-        f"{n_covered:>4}/{len(rows):<4}",
-        f"{sum(row.is_covered_naively for row in rows):>4}/{len(rows):<4}",
-        f"{sum(row.is_covered_by_oracle for row in rows):>4}/{len(rows):<4}",
-        *(f"{width:>7.4f}" for width in widths),
-        f"{np.mean([row.seconds for row in rows]):>5.1f}",
-        "short" if is_short else "",
-        flush=True,
+    )
+    errors = [np.mean([getattr(row, name) for row in rows]) for name in ("naive", "robust")]
+    return (
+        f"{rows[0].kind:<15} {rows[0].attack:<15} {rows[0].alpha:<5g} {rows[0].stated:<6}"
+        f"{held['']:>5}/{len(rows):<4} {bound:>5} {held['_naively']:>5} {held['_by_oracle']:>6}"
+        f" {width:>7.4f} {naive:>7.4f} {oracle:>7.4f} {width / oracle:>5.1f}"
+        f" {errors[0]:>7.4f} {errors[1]:>7.4f} {np.mean([row.seconds for row in rows]):>5.2f}"
+        f"{'  SHORT' if held[''] < bound else ''}"
     )
 
 
@@ -228,38 +229,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", choices=list(PARTS), default="development")
     parser.add_argument("--logs", type=int, default=10)
-    parser.add_argument("--users", type=int, default=N_USERS)
+    parser.add_argument("--size", choices=list(SIZES), default="usual")
     parser.add_argument("--alpha", type=float, nargs="+", default=[0.1, 0.2])
     parser.add_argument("--kinds", nargs="+", default=[kind.name for kind in KINDS[:6]])
-    parser.add_argument("--attacks", nargs="+", default=sorted({name for name, _ in ATTACKS}))
+    parser.add_argument("--attacks", nargs="+", default=list(ATTACKS))
     parser.add_argument("--curse", action="store_true")
     parser.add_argument("--rows", type=Path, metavar="FILE")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    pairs = [pair for pair in ATTACKS if pair[0] in arguments.attacks]
-    if arguments.curse:
-        pairs = list({pair[0]: pair for pair in pairs}.values())
     settings = [
-        (kind, *pair, alpha)
+        (kind, attack, alpha)
         for kind in KINDS
         if kind.name in arguments.kinds
+        for attack in arguments.attacks
         for alpha in arguments.alpha
-        for pair in pairs
     ]
-    for search in (find_coalitions, estimate_fraction):
-        setattr(evaluating, search.__name__, shared_by_policies(search))
-    measure, each = (curse_rows, 3) if arguments.curse else (rows_of, 2)
+    vars(evaluating).update(find_coalitions=remembered(find_coalitions))
+    measure = curse_rows if arguments.curse else rows_of
     seeds = range(PARTS[arguments.part], PARTS[arguments.part] + arguments.logs)
-    rows = measured(measure, settings, seeds, arguments.users, arguments.rows)
+    rows = measured(measure, settings, seeds, SIZES[arguments.size], arguments.rows)
     if arguments.json:
         print(json.dumps([asdict(row) for row in rows], indent=1))
         return
     print(
-        f"{'kind':<15} {'attack, policy':<14} alpha stated    naive   robust    holds    naive"
-        "    oracle   width   naive  oracle  secs"
+        "                                             intervals that hold           median width"
+        "           mean error\n"
+        "kind            attack          alpha stated    of  least naive oracle   width   naive"
+        "  oracle ratio   naive  robust  secs"
     )
-    for name in dict.fromkeys(row.setting for row in rows):
-        print_rows([row for row in rows if row.setting == name], each * len(settings))
+    names = list(dict.fromkeys(row.setting for row in rows))
+    for name in names:
+        print(table_line([row for row in rows if row.setting == name], len(names)))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit
@@ -12,7 +13,17 @@ from unswayed.events import Events, Labels
 from unswayed.policy import Origin, Policy
 from unswayed.randomness import generator
 
-N_CONTEXTS, N_ACTIONS, N_USERS, N_PLAYS = 10, 5, 2_000, 30
+
+class Size(NamedTuple):
+    """How large a log is; users have so many plays each."""
+
+    users: int
+    plays: int
+    contexts: int
+    actions: int
+
+
+SIZES = {"usual": Size(2_000, 30, 10, 5), "small": Size(600, 15, 4, 4)}
 QUIET = 0.35
 """Share of the rewards of the two best items in which quiet colluders lie."""
 
@@ -64,16 +75,13 @@ KINDS = (
 EXPLORED = 0.4
 """Share of the events that a greedy log explores."""
 
-ATTACKS = (
-    ("none", "target"),
-    ("none", "best"),
-    ("push", "target"),
-    ("nuke", "target"),
-    ("swap", "best"),
-    ("swap", "second"),
-    ("quiet", "best"),
-    ("quiet", "second"),
-)
+ATTACKS = {
+    "none": ("target", "best"),
+    "push": ("target",),
+    "nuke": ("target",),
+    "swap": ("best", "second"),
+    "quiet": ("best", "second"),
+}
 """What is lied about, and what the policy plays."""
 
 
@@ -89,7 +97,7 @@ class Log:
 
     def uplift_of(self, choices: IntArray) -> float:
         """Return what honest users gain by a policy; shape of the choices (n_contexts,)."""
-        chosen = self.means[np.arange(N_CONTEXTS), choices]
+        chosen = self.means[np.arange(len(choices)), choices]
         return float(chosen.mean() - (self.means * self.logging).sum(axis=1).mean())
 
     @property
@@ -99,9 +107,9 @@ class Log:
 
     def policy(self) -> Policy:
         """Return the policy that is evaluated; it says that it came from no log of these users."""
-        table = np.zeros((N_CONTEXTS, N_ACTIONS))
-        table[np.arange(N_CONTEXTS), self.choices] = 1.0
-        labels = Labels.of(range(N_CONTEXTS)), Labels.of(range(N_ACTIONS))
+        n_contexts, n_actions = self.means.shape
+        table = np.eye(n_actions)[self.choices]
+        labels = Labels.of(range(n_contexts)), Labels.of(range(n_actions))
         others = Labels.of([f"other {k}" for k in range(self.events.n_users)])
         origin = Origin.of(*labels, np.ones_like(table, dtype=np.int64), others)
         return Policy(
@@ -111,7 +119,7 @@ class Log:
             low=table,
             high=table,
             counts=np.ones_like(table, dtype=np.int64),
-            context_probabilities=np.full(N_CONTEXTS, 1.0 / N_CONTEXTS),
+            context_probabilities=np.full(n_contexts, 1.0 / n_contexts),
             alpha=0.0,
             method="given",
             source={"origin": origin.to_json()},
@@ -126,24 +134,25 @@ def build_log(
     seed: int,
     *,
     day: int = 0,
-    n_users: int = N_USERS,
+    size: Size = SIZES["usual"],
 ) -> Log:
     """Draw a log; the first ``alpha`` of a random order of the users lie.
 
     Another day has the same users, means and lies, and events of its own.
     """
     rng = generator(seed, "evaluate", kind.name, attack)
-    shape = (N_CONTEXTS, N_ACTIONS)
+    n_users, n_contexts, n_actions = size.users, size.contexts, size.actions
+    shape = (n_contexts, n_actions)
     means = kind.low + (kind.high - kind.low) * rng.random(shape)
     if kind.is_wide:
         means = kind.low * (kind.high / kind.low) ** rng.random(shape)
-    users = np.repeat(np.arange(n_users), _activity(kind, rng, n_users))
+    users = np.repeat(np.arange(n_users), _activity(kind, rng, size))
     n = len(users)
     logging = _logging(kind, rng, means)
     own = (
         kind.tastes
         * rng.standard_normal((n_users, 2))
-        @ (rng.standard_normal((N_ACTIONS, 2)).T / np.sqrt(2.0))
+        @ (rng.standard_normal((n_actions, 2)).T / np.sqrt(2.0))
     )
     # Honest users count as often as they visit.
     visits = np.bincount(users, minlength=n_users)
@@ -152,11 +161,11 @@ def build_log(
     if attack != "none":
         is_bad[rng.permutation(n_users)[: round(alpha * n_users)]] = True
     best, second = np.argsort(-true, axis=1)[:, :2].T
-    target = int(rng.integers(N_ACTIONS))
+    target = int(rng.integers(n_actions))
     rng = generator(seed, "evaluate", kind.name, attack, "day", day)
-    contexts = rng.integers(N_CONTEXTS, size=n)
+    contexts = rng.integers(n_contexts, size=n)
     actions = (rng.random(n)[:, None] > logging.cumsum(axis=1)[contexts]).sum(axis=1)
-    actions = np.minimum(actions, N_ACTIONS - 1)
+    actions = np.minimum(actions, n_actions - 1)
     said = _said(kind, rng, expit(logit(means[contexts, actions]) + own[users, actions]))
     lies = is_bad[users]
     if attack == "quiet":
@@ -169,7 +178,7 @@ def build_log(
     if attack in ("swap", "quiet"):
         said[lies & (actions == best[contexts])] = bottom
         said[lies & (actions == second[contexts])] = top
-    choices = {"target": np.full(N_CONTEXTS, target), "best": best, "second": second}[plays]
+    choices = {"target": np.full(n_contexts, target), "best": best, "second": second}[plays]
     names = [Labels.of(range(k)) for k in (n_users, *shape)]
     events = Events(
         users,
@@ -184,22 +193,23 @@ def build_log(
     return Log(events, choices, true, logging, is_bad)
 
 
-def _activity(kind: Kind, rng: np.random.Generator, n_users: int) -> IntArray:
+def _activity(kind: Kind, rng: np.random.Generator, size: Size) -> IntArray:
     if not kind.activity_sd:
-        return np.full(n_users, N_PLAYS, dtype=np.int64)
-    scale = np.log(N_PLAYS) - kind.activity_sd**2 / 2.0
-    draws = np.exp(scale + kind.activity_sd * rng.standard_normal(n_users))
+        return np.full(size.users, size.plays, dtype=np.int64)
+    scale = np.log(size.plays) - kind.activity_sd**2 / 2.0
+    draws = np.exp(scale + kind.activity_sd * rng.standard_normal(size.users))
     activity: IntArray = np.maximum(np.rint(draws), 1.0).astype(np.int64)
     return activity
 
 
 def _logging(kind: Kind, rng: np.random.Generator, means: FloatArray) -> FloatArray:
     """Return how often each action was played in each context; shape (S, A)."""
+    n_actions = means.shape[1]
     if not kind.is_greedy:
-        return np.full((N_CONTEXTS, N_ACTIONS), 1.0 / N_ACTIONS)
+        return np.full(means.shape, 1.0 / n_actions)
     guessed = means * np.exp(0.3 * rng.standard_normal(means.shape))
-    is_favourite = np.arange(N_ACTIONS) == guessed.argmax(axis=1)[:, None]
-    return np.asarray(EXPLORED / N_ACTIONS + (1.0 - EXPLORED) * is_favourite, np.float64)
+    is_favourite = np.arange(n_actions) == guessed.argmax(axis=1)[:, None]
+    return np.asarray(EXPLORED / n_actions + (1.0 - EXPLORED) * is_favourite, np.float64)
 
 
 def _said(kind: Kind, rng: np.random.Generator, expected: FloatArray) -> FloatArray:

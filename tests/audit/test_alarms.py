@@ -1,5 +1,6 @@
 """Alarms: raised by a coalition, never by a handful of accounts."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -79,3 +80,20 @@ def test_limits_that_mean_nothing_are_refused() -> None:
         check_limits(2.0, None)
     with pytest.raises(InputError, match="fail_shift` is -1"):
         check_limits(None, -1.0)
+
+
+def test_the_statement_says_how_many_flagged_accounts_are_honest(rng: np.random.Generator) -> None:
+    """A click on the pushed item, met once, says little: .04 of the honest users would click."""
+    users, items = np.repeat(np.arange(8_000), 6), rng.integers(4, size=48_000)
+    rates = np.where((users < 400) & (items == 3), 1.0, 0.04)
+    log = {"user": users, "action": items, "reward": (rng.random(48_000) < rates) * 1.0}
+    found = audit_log(pa.table(log))
+    said = re.search(
+        r"By their weights about (\d+) of the flagged ones are honest", found.statement
+    )
+    assert said is not None
+    accounts = found.table("accounts").to_pandas()
+    n_honest = int(((accounts.weight < 0.5) & (accounts.user >= 400)).sum())
+    # About 100, with a deviation of 10.
+    assert n_honest > 40
+    assert abs(int(said[1]) - n_honest) < 50

@@ -117,7 +117,7 @@ def test_the_report_shows_hostile_labels_as_text(tmp_path: Path) -> None:
         for size in (WIDE, NARROW):
             tab.look(size=size)
             tab.open(path.as_uri())
-            assert tab.value("document.title").startswith("Evaluation on")
+            assert tab.value("document.title").startswith("Evaluation, ")
             assert tab.value("document.documentElement.scrollWidth") <= size[0]
         assert not tab.complaints
 

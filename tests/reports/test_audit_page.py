@@ -113,7 +113,7 @@ def test_a_browser_shows_it_without_complaint(page: str, tmp_path: Path) -> None
         timeout=120,
         check=True,
     ).stdout
-    assert "<title>Audit of" in dumped
+    assert "<title>Audit: attacked, " in dumped
     assert "owned</title>" not in dumped
     assert dumped.count("<script") == 1
 

@@ -17,6 +17,7 @@ from scipy import special, stats
 from unswayed.arrays import BoolArray, FloatArray
 from unswayed.audit.log import (
     AuditedLog,
+    about,
     flagged_by_mistake,
     mark_reviewed,
     moved_items,
@@ -332,10 +333,12 @@ def _statement(
         cost = number(float(np.dot(changed["cost"], changed["share"])))
         decisions = counted(len(changed), "decision")
         loss = f" Plain means would change {decisions} and cost honest users {cost} per visit."
-    n_users, n_flagged = len(weights), int((weights < ACCUSED).sum())
+    is_out = weights < ACCUSED
+    n_users, n_flagged = len(weights), int(is_out.sum())
     return (
         f"A coalition was found: {counted(n_flagged, 'account')} stand out, and up to "
         f"{share.high * n_users:,.0f} of {n_users:,} may belong to it; they {what}.{loss}{doubt} "
+        f"By their weights {about(float(weights[is_out].sum()))} of the flagged ones are honest. "
         f"{flagged_by_mistake(FLAGGED_WHERE_SERVERS_CHOSE, n_users, n_flagged)}"
     )
 

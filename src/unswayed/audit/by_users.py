@@ -65,8 +65,8 @@ WORDS = {
     "top": ("gives the highest rating too often", "hardly ever gives the highest rating"),
     "bottom": ("gives the lowest rating too often", "hardly ever gives the lowest rating"),
     "extreme": ("gives extreme ratings only", "avoids extreme ratings"),
-    "popularity": ("rates popular items only", "rates obscure items"),
-    "mixture": ("mixes popular and obscure items", "rates items of one popularity"),
+    "popularity": ("prefers popular items", "prefers obscure items"),
+    "mixture": ("mixes popular and obscure items", "keeps to items of one popularity"),
     "lifetime": ("was active for long", "was active for a short time only"),
 }
 """What a large and a small value of each habit mean."""
@@ -131,6 +131,9 @@ UNLIKE, MOST_HABITS = 2.0, 2
 
 LEAST_SHIFT = 1.0
 """Ours: deviation of a group's mean habit from which it is reported."""
+
+CLOSER = 2.0
+"""Ours: times the usual share of ratings close in time that is reported of a group."""
 
 MOST_GROUPS = 30
 """Ours: maximum number of group cards."""
@@ -417,7 +420,8 @@ def audit_users(log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray) -> A
     )
     found = find_coordination(ratings, is_fake)
     groups = [f"group {number + 1}" if number >= 0 else "" for number in found.group_of.tolist()]
-    reasons = _reasons(found)
+    are_rated = ratings.n_classes > 1
+    reasons = _reasons(found, are_rated=are_rated)
     mark_reviewed(reasons, is_fake, events.users[is_cleared].astype(np.int64))
     unknown = np.full(n_users, np.nan)
     accounts = log.accounts(found.weights, found.scores, groups, reasons, unknown)
@@ -444,7 +448,7 @@ def audit_users(log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray) -> A
         statement=_statement(found, share, moved_items(shifts)),
         share=share,
         groups=tuple(
-            _card(log, found, number, accounts)
+            _card(log, found, number, accounts, are_rated=are_rated)
             for number in range(min(len(found.groups), MOST_GROUPS))
         ),
         rates={
@@ -465,20 +469,23 @@ def audit_users(log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray) -> A
     )
 
 
-def _reasons(found: Coordination) -> list[str]:
+def _reasons(found: Coordination, *, are_rated: bool) -> list[str]:
     """Return the reason of each account; empty for those who are not flagged."""
+    alike = "rates the same items alike as others" if are_rated else "chooses what others choose"
     reasons = [""] * len(found.scores)
     in_lockstep = found.lockstep.is_flagged
     for code in np.flatnonzero(found.is_flagged).tolist():
-        parts = ["rates the same items alike as others"] * bool(in_lockstep[code])
+        parts = [alike] * bool(in_lockstep[code])
         parts += ["shares a rating with accounts of the same habits"] * bool(found.targets[code])
         parts += found.profiles.words(found.profiles.values[code], UNLIKE)[:MOST_HABITS]
         reasons[code] = "; ".join(parts) or "rates what suspicious accounts rate"
     return reasons
 
 
-def _card(log: AuditedLog, found: Coordination, number: int, accounts: Accounts) -> GroupCard:
-    members, window = found.groups[number], found.lockstep.window
+def _card(
+    log: AuditedLog, found: Coordination, number: int, accounts: Accounts, *, are_rated: bool
+) -> GroupCard:
+    members = found.groups[number]
     is_member = np.zeros(log.events.n_users, dtype=np.bool_)
     is_member[members] = True
     of_group = is_member[found.lockstep.pairs[:, 0]]
@@ -487,13 +494,17 @@ def _card(log: AuditedLog, found: Coordination, number: int, accounts: Accounts)
     words = f"{len(members):,} accounts share a target and their habits."
     if len(pairs):
         seen, expected = float(pairs[:, 2].mean()), float(found.lockstep.expected[of_group].mean())
+        alike = "rated the same items alike" if are_rated else "chose the same items"
         words = (
-            f"{len(members):,} accounts rated the same items alike: {seen:.1f} shared by a pair, "
-            f"where {expected:.2f} are expected by chance."
+            f"{len(members):,} accounts {alike}: {seen:.1f} shared by a pair, where {expected:.2f} "
+            "are expected by chance."
         )
-        if window is not None:
-            close = float(pairs[:, 3].sum() / pairs[:, 2].sum())
-            words += f" {close:.0%} of them were rated within {_span(window)} of each other."
+        close, usual = pairs[:, 3].sum() / pairs[:, 2].sum(), found.lockstep.close_by_chance
+        if close > CLOSER * usual:
+            words += (
+                f" {close:.0%} of them were within {_span(found.lockstep.window)} of each other, "
+                f"where {usual:.0%} are usual."
+            )
     habits = found.profiles.words(found.profiles.values[members].mean(axis=0), LEAST_SHIFT)
     if habits:
         words += f" Compared with others, a member {' and '.join(habits[:MOST_HABITS])}."
@@ -502,7 +513,7 @@ def _card(log: AuditedLog, found: Coordination, number: int, accounts: Accounts)
         is_member,
         accounts,
         statement=words,
-        measure="items that a pair rated alike",
+        measure=f"items that a pair {'rated alike' if are_rated else 'shares'}",
         seen=seen,
         expected=expected,
     )

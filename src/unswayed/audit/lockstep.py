@@ -261,7 +261,8 @@ class Lockstep:
     is_flagged: BoolArray  # shape (n_users,)
     pairs: IntArray  # strong pairs of flagged accounts: both, shared ratings, those close in time
     expected: FloatArray  # number of shared ratings that is explained, of each pair
-    window: float | None  # what counts as close in time; None if times are unknown
+    window: float  # what counts as close in time; 0 if times are unknown
+    close_by_chance: float  # share of ratings of an item that are close in time by chance
 
 
 def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockstep:
@@ -288,7 +289,8 @@ def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockste
         is_flagged=is_flagged,
         pairs=pairs[is_left],
         expected=expected[is_left],
-        window=null.window or None,
+        window=null.window,
+        close_by_chance=null.q,
     )
 
 

@@ -326,16 +326,19 @@ def share_bounds(count: int, n_users: int) -> tuple[float, float]:
 def flagged_by_mistake(rate: float, n_users: int, n_flagged: int) -> str:
     """Return how many honest accounts to expect among the flagged ones, as a sentence.
 
-    >>> flagged_by_mistake(0.002, 1000, 50).partition(":")[0]
-    'About 2 of the flagged accounts may be honest'
+    >>> flagged_by_mistake(0.002, 1000, 50).partition(":")[2]
+    ' about 2 of these, if so here.'
     """
-    expected = rate * (n_users - n_flagged)
-    count = f"About {expected:,.0f}" if expected >= 0.5 else "Fewer than one"
-    count = "Any" if expected >= n_flagged else count
+    expected = min(rate * (n_users - n_flagged), float(n_flagged))
     return (
-        f"{count} of the flagged accounts may be honest: in test logs {percent(rate)} of honest "
-        "accounts were flagged."
+        f"In test logs {percent(rate)} of the honest accounts were flagged by mistake: "
+        f"{about(expected)} of these, if so here."
     )
+
+
+def about(expected: float) -> str:
+    """Return an expected number in words."""
+    return f"about {expected:,.0f}" if expected >= 0.5 else "fewer than one"
 
 
 def mark_reviewed(reasons: list[str], is_fake: BoolArray, cleared: IntArray) -> None:

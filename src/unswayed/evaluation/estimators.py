@@ -167,6 +167,54 @@ class _Law:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class HonestRewards:
+    """Rewards of a sample of the users, to be redrawn from honest ones in the same cells."""
+
+    users: npt.NDArray[np.integer]  # shape (n_events,)
+    variances: FloatArray  # shape (n_events,), of an honest reward
+    honesty: FloatArray  # shape (n_users,), the learner's probabilities that accounts are honest
+    law: _Law
+    sampled: IntArray  # events of the users that were drawn for, by cell
+    cells: IntArray  # shape (n_sampled,)
+    uniforms: FloatArray  # shape (DRAWS, n_sampled)
+    range: tuple[float, float]  # smallest and largest reward
+
+    @classmethod
+    def of(cls, events: Events, honesty: FloatArray) -> HonestRewards:
+        """Choose users at random, and where their rewards are drawn."""
+        rng = generator(0, "evaluate")
+        users, rewards = events.users, events.rewards
+        cells = events.contexts.astype(np.int64) * events.n_actions + events.actions
+        law = _Law.of(cells, rewards, honesty[users])
+        residuals = rewards - law.means(0.0, 1.0)[cells]
+        squares = np.bincount(cells, honesty[users] * residuals**2).astype(np.float64)
+        variances = (squares / np.maximum(law.masses, 1e-300))[cells]
+        is_drawn = rng.random(len(honesty)) < MOST_EVENTS / len(users)
+        sampled = np.flatnonzero(is_drawn[users])
+        # The order of the rows does not matter, and neighbours are found in the same memory.
+        sampled = sampled[np.lexsort((rewards[sampled], users[sampled], cells[sampled]))]
+        uniforms = rng.random((DRAWS, len(sampled)))
+        span = float(rewards.min()), float(rewards.max())
+        return cls(users, variances, honesty, law, sampled, cells[sampled], uniforms, span)
+
+    def hiding(self, share: float, *, draws: int = DRAWS) -> Honest:
+        """Redraw rewards as often as asked, if up to this share of the accounts colludes."""
+        # The rest of the share after those who were found.
+        unseen = min(max(0.0, 1.0 - (1.0 - share) / float(self.honesty.mean())), 0.9)
+        parts = (0.0, 1.0), (0.0, 1.0 - unseen), (unseen, 1.0)
+        uniforms = self.uniforms[:draws]
+        return Honest(
+            self.users,
+            self.variances,
+            self.honesty * DOUBT / (1.0 - self.honesty + self.honesty * DOUBT),
+            self.sampled,
+            np.stack([self.law.draw(self.cells, uniforms, *part) for part in parts]),
+            share,
+            self.range,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Honest:
     """What honest accounts would have reported, and which accounts may be honest.
 
@@ -177,54 +225,22 @@ class Honest:
     users: npt.NDArray[np.integer]  # shape (n_events,)
     variances: FloatArray  # shape (n_events,), of an honest reward
     weights: FloatArray  # shape (n_users,), largest plausible probability to be honest
-    sampled: BoolArray  # shape (n_events,), events of the users that were drawn for
+    sampled: IntArray  # events of the users that were drawn for
     # Shape (3, n_draws, n_sampled), residuals of these events: redrawn from all rewards, without
     # the largest, and without the smallest.
     draws: FloatArray
     share: float  # x, with the accounts that were found
     range: tuple[float, float]  # smallest and largest reward
 
-    @classmethod
-    def of(cls, events: Events, honesty: FloatArray, *, share: float, draws: int = DRAWS) -> Honest:
-        """Redraw honest rewards from those in the same cells.
-
-        ``honesty``, shape (n_users,), are the learner's probabilities that accounts are honest.
-        """
-        rng = generator(0, "evaluate")
-        users, rewards = events.users, events.rewards
-        cells = events.contexts.astype(np.int64) * events.n_actions + events.actions
-        law = _Law.of(cells, rewards, honesty[users])
-        residuals = rewards - law.means(0.0, 1.0)[cells]
-        squares = np.bincount(cells, honesty[users] * residuals**2).astype(np.float64)
-        variances = (squares / np.maximum(law.masses, 1e-300))[cells]
-        is_drawn = rng.random(len(honesty)) < MOST_EVENTS / len(users)
-        sampled = is_drawn[users]
-        at = cells[sampled]
-        # In the order of accounts, cells and rewards: that of the rows does not matter.
-        places = np.lexsort((rewards[sampled], at, users[sampled]))
-        uniforms = np.empty((draws, len(at)))
-        uniforms[:, places] = rng.random((draws, len(at)))
-        # The rest of the share after those who were found.
-        unseen = min(max(0.0, 1.0 - (1.0 - share) / float(honesty.mean())), 0.9)
-        parts = (0.0, 1.0), (0.0, 1.0 - unseen), (unseen, 1.0)
-        return cls(
-            users,
-            variances,
-            honesty * DOUBT / (1.0 - honesty + honesty * DOUBT),
-            sampled,
-            np.stack([law.draw(at, uniforms, *part) for part in parts]),
-            share,
-            (float(rewards.min()), float(rewards.max())),
-        )
-
     def rows(self, selected: BoolArray) -> Honest:
         """Return what is known of some events."""
+        is_kept = selected[self.sampled]
         return replace(
             self,
             users=self.users[selected],
             variances=self.variances[selected],
-            sampled=self.sampled[selected],
-            draws=self.draws[:, :, selected[self.sampled]],
+            sampled=(np.cumsum(selected) - 1)[self.sampled[is_kept]],
+            draws=self.draws[:, :, is_kept],
         )
 
     def bounds(self, factors: FloatArray, residuals: FloatArray) -> tuple[float, float]:

@@ -28,6 +28,7 @@ from unswayed.evaluation.estimators import (
     FEW_DRAWS,
     Estimate,
     Honest,
+    HonestRewards,
     Terms,
     Z,
     cell_means,
@@ -44,7 +45,12 @@ from unswayed.learners.features.shape import in_leaves_of
 from unswayed.learners.from_log import Listener
 from unswayed.learners.learning import check_precision, learn_policy
 from unswayed.learners.methods import method_names
-from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto, estimate_fraction
+from unswayed.learners.unknown_fraction import (
+    SEARCHED_FRACTION,
+    Auto,
+    check_fraction_or_auto,
+    fraction_of,
+)
 from unswayed.policy import Origin, Policy
 from unswayed.policy.partition import Partition
 from unswayed.randomness import generator
@@ -183,9 +189,16 @@ def evaluate_policy(
     notes += more
     on_step("looking for a coalition")
     reviewed = None if known is None else Reviewed.of(read_known(known), events.user_labels)
-    searched = estimate_fraction(tallies, reviewed).chosen if stated == "auto" else stated
-    share = max(searched, ASSUMED_SHARE) if stated == "auto" else stated
-    found = find_coalitions(tallies, alpha=searched, reviewed=reviewed)
+    found = find_coalitions(
+        tallies, alpha=SEARCHED_FRACTION if stated == "auto" else stated, reviewed=reviewed
+    )
+    if stated == "auto":
+        fraction = fraction_of(found, tallies.n_actions).chosen
+        share = max(fraction, ASSUMED_SHARE)
+        if fraction > SEARCHED_FRACTION:
+            found = find_coalitions(tallies, alpha=fraction, reviewed=reviewed)
+    else:
+        share = stated
     on_step("fitting")
     counts = tallies.cell_sums("plays").astype(np.int64)
     labels = events.context_labels, events.action_labels
@@ -207,7 +220,8 @@ def evaluate_policy(
         if isinstance(one, Policy) and one.partition and policies[-1].fitting != "as it is":
             notes += (KEPT_LEAVES,)
     on_step("evaluating")
-    honest = Honest.of(events, found.weights, share=share)
+    rewards = HonestRewards.of(events, found.weights)
+    honest = rewards.hiding(share)
     plain = Comparison.of(events, inverse, policies, np.ones(events.n_users))
     robust = Comparison.of(events, inverse, policies, found.weights)
     estimates = (plain.estimates(), robust.estimates(honest))
@@ -229,7 +243,7 @@ def evaluate_policy(
         reason=policies[0].reason,
         share=share,
         is_assumed=stated == "auto",
-        holds_to=_holds_to(robust, events, estimates[-1], share),
+        holds_to=_holds_to(robust, rewards, estimates[-1], share),
         estimates=estimates,
         contexts=_by_context(events, table, plain, robust, honest),
         effective_sample_size=size,
@@ -291,43 +305,54 @@ class Comparison(NamedTuple):
     def estimates(self, honest: Honest | None = None) -> EvaluatedBy:
         """Return the value, the uplift, and the uplift if nobody lies unseen.
 
-        For all users alike, or for honest ones with all that may be hidden. If the policy was
-        cross-fitted, the upper end is that of the policy as it is.
+        For all users alike, or for honest ones with all that may be hidden.
         """
-        as_is, *crossed = (self._of_split(*pair, honest) for pair in self.terms)
-        parts = list(as_is)
-        for at, own in enumerate(as_is if crossed else ()):
-            estimate, low, high, error = np.mean([split[at] for split in crossed], axis=0).tolist()
-            if self.is_rival_fitted and at > 0:  # of uplifts either end may be too near
-                low = min(low, own.low)
-            parts[at] = Estimate(estimate, low, max(high, own.high), error)
-        value, uplift, sampling = parts
-        return EvaluatedBy(honest is not None, value, uplift, sampling)
+        value, uplift = zip(*self.terms, strict=True)
+        return EvaluatedBy(
+            honest is not None,
+            self._pooled(value, honest),
+            self._pooled(uplift, honest, is_uplift=True),
+            self._pooled(uplift, is_uplift=True),
+        )
 
-    def _of_split(self, value: Terms, uplift: Terms, honest: Honest | None) -> list[Estimate]:
-        found = [mean_of(one.users, one.values, self.weights) for one in (value, uplift, uplift)]
-        if honest is not None and honest.share > 0.0:
-            least, most = honest.range
-            found[0] = self._hidden(found[0], value, honest, (least, most))
-            # No two means differ by more than the rewards do.
-            found[1] = self._hidden(found[1], uplift, honest, (least - most, most - least))
-        return found
+    def uplift(self, honest: Honest) -> Estimate:
+        """Return the uplift for honest users."""
+        return self._pooled([uplift for _, uplift in self.terms], honest, is_uplift=True)
 
-    def _hidden(
-        self, found: Estimate, terms: Terms, honest: Honest, span: tuple[float, float]
+    def _pooled(
+        self, splits: Sequence[Terms], honest: Honest | None = None, *, is_uplift: bool = False
     ) -> Estimate:
-        """Return an estimate whose interval allows for accounts that lie unseen.
+        """Return the mean over all splits, if the policy was cross-fitted.
+
+        The upper end is that of the policy as it is.
+        """
+        own, *crossed = (self._estimate(terms, honest, is_uplift=is_uplift) for terms in splits)
+        if not crossed:
+            return own
+        estimate, low, high, error = np.mean(crossed, axis=0).tolist()
+        if is_uplift and self.is_rival_fitted:  # either end may be too near
+            low = min(low, own.low)
+        return Estimate(estimate, low, max(high, own.high), error)
+
+    def _estimate(self, terms: Terms, honest: Honest | None, *, is_uplift: bool) -> Estimate:
+        """Return an estimate, whose interval allows for accounts that lie unseen.
 
         An estimate is the mean of the model's predictions plus a mean weighted residual. Lies are
-        bounded in the second part; the first has sampling error only. Beyond ``span`` lies nothing.
+        bounded in the second part; the first has sampling error only.
         """
+        found = mean_of(terms.users, terms.values, self.weights)
+        if honest is None or honest.share == 0.0:
+            return found
         low, high = honest.bounds(terms.factors, terms.residuals)
         own = self.weights[terms.users]
         mean = float(own @ (terms.factors * terms.residuals)) / max(float(own.sum()), 1e-300)
         chance = Z * mean_of(terms.users, terms.expected, self.weights).error
         low = min(found.low, found.estimate - float(np.hypot(max(mean - low, 0.0), chance)))
         high = max(found.high, found.estimate + float(np.hypot(max(high - mean, 0.0), chance)))
-        low, high = max(low, min(span[0], found.low)), min(high, max(span[1], found.high))
+        least, most = honest.range
+        if is_uplift:  # no two means differ by more than the rewards do
+            least, most = least - most, most - least
+        low, high = max(low, min(least, found.low)), min(high, max(most, found.high))
         return found._replace(low=low, high=high)
 
 
@@ -496,7 +521,9 @@ def _tallies(events: Events, min_propensity: float) -> Tallies:
     return tally_events(events, min_propensity=min_propensity).in_blocks(len(events)).uniform()
 
 
-def _holds_to(robust: Comparison, events: Events, found: EvaluatedBy, share: float) -> float | None:
+def _holds_to(
+    robust: Comparison, rewards: HonestRewards, found: EvaluatedBy, share: float
+) -> float | None:
     """Return the largest share of colluders with which the uplift keeps its sign.
 
     ``found`` is what holds for up to ``share``.
@@ -507,8 +534,7 @@ def _holds_to(robust: Comparison, events: Events, found: EvaluatedBy, share: flo
     low, high = (0.0, share) if is_open else (share, max(share, LARGEST_SHARE))
     for _ in range(7):
         middle = (low + high) / 2.0
-        honest = Honest.of(events, robust.weights, share=middle, draws=FEW_DRAWS)
-        uplift = robust.estimates(honest).uplift
+        uplift = robust.uplift(rewards.hiding(middle, draws=FEW_DRAWS))
         if uplift.low <= 0.0 <= uplift.high:
             high = middle
         else:

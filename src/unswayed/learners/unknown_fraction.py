@@ -9,7 +9,7 @@ import numpy as np
 
 from unswayed.arrays import FloatArray
 from unswayed.errors import ALPHA, InputError, check_adversarial_fraction
-from unswayed.learners.bounded.method import Reviewed, find_coalitions
+from unswayed.learners.bounded.method import Findings, Reviewed, find_coalitions
 from unswayed.limits import smallest_swap_coalition
 from unswayed.tallies import UserTallies
 
@@ -97,6 +97,11 @@ def estimate_fraction(tallies: UserTallies, reviewed: Reviewed | None = None) ->
     Deviations from the paper: it takes the share as known.
     """
     found = find_coalitions(tallies, alpha=SEARCHED_FRACTION, reviewed=reviewed)
+    return fraction_of(found, tallies.n_actions)
+
+
+def fraction_of(found: Findings, n_actions: int) -> UnknownFraction:
+    """Return the upper estimate of a search with ``SEARCHED_FRACTION``."""
     accused = float(1.0 - found.weights.mean())
     groups = [float(group.members.mean()) for group in found.groups if not group.is_flagged]
     suspected = max(groups, default=0.0)
@@ -106,7 +111,7 @@ def estimate_fraction(tallies: UserTallies, reviewed: Reviewed | None = None) ->
     gap, hidden = _median_gap(found.means), None
     if gap > 0 and deviation > 0:
         plays = max(1, round(per_user))
-        hidden = float(smallest_swap_coalition(gap, plays, tallies.n_actions, noise=deviation))
+        hidden = float(smallest_swap_coalition(gap, plays, n_actions, noise=deviation))
     upper = min(MARGIN * accused + suspected, 1.0)
     return UnknownFraction(
         chosen=min(max(upper + UNSEEN, FLOOR), CEILING),

@@ -39,6 +39,8 @@ def table_of(rows: list[dict[str, Any]], **columns: str) -> Table:
     def cell(name: str, value: Any) -> Cell:
         if name in SHARES:
             return rate(value)
+        if name == "weight":
+            return float(round(value, 3))
         if isinstance(value, bool):
             return "yes" if value else "no"
         # Labels that are numbers are names.
@@ -77,9 +79,9 @@ def audit_tables(audit: Audit) -> dict[str, Table]:
             account="user",
             weight="weight",
             score="score",
-            **{"p": "p_value"} if has_p else {},
-            group="group",
             reason="reason",
+            group="group",
+            **{"p": "p_value"} if has_p else {},
             events="interactions",
         ),
         "newly flagged": table_of(
@@ -160,9 +162,14 @@ def audit_page(audit: Audit) -> str:
     tables = {name: html_table(*found, name=name) for name, found in audit_tables(audit).items()}
     share, shifts = audit.share, audit.items["shift"].to_numpy()
     up = int((shifts > 0).sum())
-    ends = f"{share.low:.1%} to {share.high:.1%}"
-    if math.isinf(share.high):
-        ends = f"at least {share.low:.1%}"
+    ends = f"collude ({share.low:.1%} to {share.high:.1%})"
+    if not audit.is_attacked:
+        hidden = "how many hide cannot be known"
+        if not math.isinf(share.high):
+            hidden = f"up to {share.high:.1%} may hide, as stated"
+        ends = f"are known to collude; {hidden}"
+    elif math.isinf(share.high):
+        ends = f"collude (at least {share.low:.1%})"
     sections = [_decisions(audit, tables["decisions"])]
     if (changes := audit.changes) is not None:
         heading = f"New: since {changes.since}"
@@ -181,8 +188,8 @@ def audit_page(audit: Audit) -> str:
             paragraph(_error_rates(audit), "soft small"),
             tables["accounts"],
             paragraph(
-                f"At most {MOST_LISTED} of {audit.n_users:,} are listed, and only those with any "
-                "evidence against them; --users writes all.",
+                f"Listed are those with any evidence, at most {MOST_LISTED} of "
+                f"{audit.n_users:,}; --users writes all.",
                 "soft small",
             ),
         )
@@ -212,14 +219,14 @@ def audit_page(audit: Audit) -> str:
         )
     )
     return page(
-        "Audit of",
+        f"Audit: {audit.verdict}",
         audit.source,
         f"Events: {audit.n_events:,}, accounts: {audit.n_users:,}, contexts: "
         f"{audit.n_contexts:,}, actions: {audit.n_actions:,}.",
         audit.statement,
         audit.verdict.replace(" ", "-"),
         [
-            (f"{share.estimate:.1%}", f"of the accounts collude ({ends})"),
+            (f"{share.estimate:.1%}", f"of the accounts {ends}"),
             (
                 f"{int(audit.accounts.is_flagged.sum()):,}",
                 "accounts flagged, with weight below one half",

@@ -92,7 +92,7 @@ def evaluation_page(found: Evaluation) -> str:
     kinds = [kind for kind, _ in KEY]
     strips = [(label, list(zip(kinds, some, strict=True))) for label, some in drawn]
     return page(
-        "Evaluation on",
+        "Evaluation",
         found.source,
         f"Events: {found.n_events:,}, accounts: {found.n_users:,}. Baseline: {found.baseline}.",
         found.statement,

@@ -102,9 +102,9 @@ def timeline(
     at = _scale(0.0, len(starts), left, width - 10.0)
     up = _scale(0.0, largest, base, 10.0)
     parts = []
-    for some, kind in ((shares[1], "robust"), (shares[0], "naive")):
+    for some, kind in ((shares[0], "naive area"), (shares[1], "robust outline")):
         steps = "".join(f"V{up(y):.1f}H{at(k):.1f}" for k, y in enumerate(some, 1))
-        parts.append(f'<path class="area {kind}" d="M{left} {base}{steps}V{base}Z"/>')
+        parts.append(f'<path class="{kind}" d="M{left} {base}{steps}V{base}Z"/>')
     parts.append(_line(left, base, width - 10.0, base, "axis"))
     for value in ticks(0.0, largest, 4):
         parts.append(_line(left - 4.0, up(value), left, up(value), "axis"))
