@@ -47,20 +47,7 @@ __all__ = [
     "read_events",
 ]
 
-_find = lazy_names(
-    __name__,
-    {
-        "audit.auditing": "audit_log",
-        "errors": "InputError",
-        "evaluation": "Evaluation evaluate_policy",
-        "events": "Columns Events Labels read_events",
-        "learners.from_log": "learn_log learn_on_cluster",
-        "learners.options": "LearnOptions",
-        "policy": "Decision Policy",
-        "robust_mcb": "RobustMCB",
-        "service.client": "AsyncClient Client",
-    },
-)
+_find = lazy_names(__name__)
 
 
 def __getattr__(name: str) -> object:

@@ -9,11 +9,10 @@ import warnings
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from html import escape
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -23,13 +22,14 @@ from unswayed.arrays import FloatArray, IntArray
 from unswayed.defaults import DEFAULT_METHOD, MAX_LEAVES
 from unswayed.errors import InputError, Note
 from unswayed.evaluation import evaluate_policy
-from unswayed.events import Columns, Events, Label, Labels, check_list, read_events
+from unswayed.events import Columns, Events, Label, Labels, Provenance, check_list
 from unswayed.events.sources import Source
 from unswayed.learners.design import Design, DesignName, RewardRange, design_of_log
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.exploration import Exploration, GrowingLabels
-from unswayed.learners.features.shape import in_leaves_of, learn_shape
+from unswayed.learners.features.shape import Shape
 from unswayed.learners.flips import FlipBounds
+from unswayed.learners.from_log import read_log
 from unswayed.learners.learning import check_actions, learn_policy
 from unswayed.learners.options import LearnOptions
 from unswayed.learners.unknown_fraction import (
@@ -90,6 +90,24 @@ def _as_label(context: Any) -> Label:
         context = tuple(context.values())
     label: Label = ", ".join(map(str, context)) if isinstance(context, tuple) else context
     return label
+
+
+class _Contexts(NamedTuple):
+    """Where the contexts of the fitted logs come from, unless from a column ``context``."""
+
+    partition: Partition | None = None  # of attributes
+    read: dict[str, Any] | None = None  # columns and bins, as a policy's source has them
+
+    @classmethod
+    def of(cls, log: Provenance, shape: Shape | None) -> _Contexts:
+        """Return those of a log that was read."""
+        if shape is not None:
+            return cls(shape.partition)
+        if log.columns.context in (("context",), ()) and not log.columns.bins:
+            return cls()
+        written = log.to_json()
+        context = {"context": written["columns"]["context"]}
+        return cls(None, {"columns": context, "bins": written["bins"]})
 
 
 @known_keywords(adversarial_fraction="alpha")
@@ -186,9 +204,7 @@ class RobustMCB:
             trusted=trusted,
             advice=advice,
         )
-        #: Context columns and bins of the last log, if unusual; the partition of its features.
-        self._read: dict[str, Any] | None = None
-        self._partition: Partition | None = None
+        self._origin = _Contexts()
         self._actions = None if actions is None else Labels.of(actions)
         if self._actions is not None:
             check_actions(len(self._actions))
@@ -464,8 +480,8 @@ class RobustMCB:
             changed = RobustMCB(**{**kept, **changes}).__dict__  # refuses what is not valid
             if self._exploration is not None:
                 changed = {"_options": changed["_options"]}
-            self.__dict__.update({**changed, "_lock": self._lock, "_phases": self._phases})
-            self._learned_phases = None
+            kept = {name: getattr(self, name) for name in ("_lock", "_phases", "_origin")}
+            self.__dict__.update({**changed, **kept, "_learned_phases": None})
         return self
 
     def __sklearn_clone__(self) -> RobustMCB:
@@ -510,8 +526,8 @@ class RobustMCB:
             elif self._learned_phases is phases:
                 return self.policy_
         if phases:
-            return self._learn_log(combined(phases))
-        return self._learn(tallies, design, warmup=warmup)
+            return self._learn_log(combined(phases), self._origin)
+        return self._learn(tallies, design, self._origin, warmup)
 
     def add_action(self, action: Label) -> None:
         """Explore one more action from now on; what was learned stays until ``policy``."""
@@ -654,8 +670,7 @@ class RobustMCB:
         learner._phases = tuple(part for name, part in tallies.items() if name.startswith("phase-"))
         if policy is not None:
             learner.policy_ = policy
-            learner._partition = policy.partition
-            learner._read = policy.source.get("read")
+            learner._origin = _Contexts(policy.partition, policy.source.get("read"))
         return learner
 
     # On a log
@@ -688,19 +703,20 @@ class RobustMCB:
         names
             Fields of ``Columns``: ``fit(log, user="account_id", context=["country", "device"])``.
         """
-        self._partition = None
-        return self._fit((), log, design=design, columns=columns, on_bad_rows=on_bad_rows, **names)
+        options = {"design": design, "columns": columns, "on_bad_rows": on_bad_rows, **names}
+        return self._fit((), _Contexts(), log, **options)
 
     def partial_fit(self, log: Log, **options: Any) -> RobustMCB:
         """Learn from a log and from those that were fitted before; parameters as for ``fit``.
 
         Tables of several days give the policy of all days in one table, to the last bit.
         """
-        return self._fit(self._phases, log, **options)
+        return self._fit(self._phases, self._origin, log, **options)
 
     def _fit(
         self,
         before: Phases,
+        origin: _Contexts,
         log: Log,
         *,
         design: DesignName = "auto",
@@ -708,19 +724,41 @@ class RobustMCB:
         on_bad_rows: str = "error",
         **names: Any,
     ) -> RobustMCB:
-        phases = with_log(before, self._tallied(log, columns, on_bad_rows, names))
-        self._learn_log(combined(phases), design)
+        columns = columns or Columns()
+        if names:
+            columns = columns.renamed(names, others=("design", "columns", "on_bad_rows"))
+        options = self._options.changed(columns=columns, on_bad_rows=on_bad_rows)
+        if isinstance(log, Events):
+            log = tally_events(log)
+        if not isinstance(log, Tallies):
+            shape = None
+            if options.features and origin.partition is not None:
+                shape = Shape(origin.partition, "learned before")
+            reading, shape = read_log(log, options, shape)
+            origin = _Contexts.of(reading.provenance, shape)
+            log = tally_events(reading.events)
+        elif options.features:
+            raise InputError("features need a table or a file, which has columns for them.")
+        phases = with_log(before, log)
+        self._learn_log(combined(phases), origin, design)
         with self._lock:
             self._phases = self._learned_phases = phases
         return self
 
-    def _learn_log(self, log: Tallies, design: DesignName = "auto") -> Policy:
+    def _learn_log(self, log: Tallies, origin: _Contexts, design: DesignName = "auto") -> Policy:
         if self._actions is not None:
+            unknown = [label for label in log.action_labels if label not in self._actions]
+            if unknown:
+                raise InputError(
+                    f"the log has action {unknown[0]!r}, which is not among `actions`."
+                )
             log = log.with_actions(self._actions)
         tallies = log.in_blocks().uniform()
-        return self._learn(tallies, design_of_log(tallies, design))
+        return self._learn(tallies, design_of_log(tallies, design), origin)
 
-    def _learn(self, tallies: Tallies, design: Design, *, warmup: Tallies | None = None) -> Policy:
+    def _learn(
+        self, tallies: Tallies, design: Design, origin: _Contexts, warmup: Tallies | None = None
+    ) -> Policy:
         learned = learn_policy(
             tallies,
             replace(design, rewards=self._options.rewards),
@@ -728,45 +766,17 @@ class RobustMCB:
             method=self.method,
             warmup=warmup,
         )
-        policy = learned.policy
-        if self._partition is not None:
-            policy = replace(policy, partition=self._partition)
-        if self._read is not None:
-            policy = replace(policy, source={**policy.source, "read": self._read})
-        learned = replace(learned, policy=policy)
+        policy = replace(
+            learned.policy,
+            partition=origin.partition,
+            source={**learned.policy.source, **({"read": origin.read} if origin.read else {})},
+        )
         with self._lock:  # all of one learning, or all of another
-            self.policy_, self.estimates_ = learned.policy, learned.estimates
+            self._origin = origin
+            self.policy_, self.estimates_ = policy, learned.estimates
             self.flip_bounds_, self.unknown_fraction_ = learned.flips, learned.unknown_fraction
             self._user_labels = tallies.user_labels
-        return learned.policy
-
-    def _tallied(
-        self, log: Log, columns: Columns | None, on_bad_rows: str, names: dict[str, Any]
-    ) -> Tallies:
-        """Return the tallies of a log of any kind, in the leaves of its features if there are."""
-        if names:
-            others = ("design", "columns", "on_bad_rows")
-            columns = (columns or Columns()).renamed(names, others=others)
-        features = self._options.columns.features
-        if isinstance(log, Tallies | Events):
-            if features:
-                raise InputError("features need a table or a file, which has columns for them.")
-            return log if isinstance(log, Tallies) else tally_events(log)
-        if features:
-            columns = replace(columns or Columns(), features=features)
-        reading = read_events(log, columns=columns, on_bad_rows=on_bad_rows)
-        read, self._read = reading.provenance, None
-        if read.columns.context not in (("context",), ()) or read.columns.bins:
-            written = read.to_json()
-            context = {"context": written["columns"]["context"]}
-            self._read = {"columns": context, "bins": written["bins"]}
-        if features:
-            if self._partition is None:
-                shape = learn_shape(reading.events, reading.attributes, self._options)
-                self._partition = shape.partition
-            place = partial(in_leaves_of, self._partition, is_learned_from=True)
-            reading = reading.placed(place)
-        return tally_events(reading.events)
+        return policy
 
 
 def _shortened(value: object) -> str:

@@ -140,15 +140,8 @@ def temporary_folder() -> Iterator[Path]:
             f"cannot make a temporary folder in {tempfile.gettempdir()}: {_reason(error)}; set "
             "TMPDIR to a folder that can be written."
         ) from error
-    _unfinished.add(folder)
-    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        _try_lock(handle)
+    with _removed_later(folder, folder / _LOCK, os.O_CREAT, 0o600):
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        _unfinished.discard(folder)
-        os.close(handle)
 
 
 def discard_unfinished() -> None:
@@ -176,18 +169,27 @@ def _is_special(path: Target) -> bool:
 def _draft_of(target: Path) -> Iterator[Path]:
     """Yield a new, locked draft for a target, with the permissions that the target has."""
     draft = target.with_name(f"{_draft_prefix(target)}{secrets.token_hex(8)}{_DRAFT_ENDING}")
-    handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    _unfinished.add(draft)
-    try:
-        _try_lock(handle)
+    with _removed_later(draft, draft, os.O_CREAT | os.O_EXCL, 0o666) as handle:
         with suppress(OSError):  # there is no such file yet, or it belongs to somebody else
             old = target.stat()
             os.fchmod(handle, stat.S_IMODE(old.st_mode))
             os.fchown(handle, old.st_uid, old.st_gid)
         yield draft
+
+
+@contextmanager
+def _removed_later(path: Path, lock: Path, flags: int, mode: int) -> Iterator[int]:
+    """Yield a locked handle of ``lock``, which is made, and remove ``path`` at the end."""
+    handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC | flags, mode)
+    _unfinished.add(path)
+    try:
+        _try_lock(handle)
+        yield handle
     finally:
-        draft.unlink(missing_ok=True)
-        _unfinished.discard(draft)
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        path.unlink(missing_ok=True)
+        _unfinished.discard(path)
         os.close(handle)
 
 

@@ -13,6 +13,7 @@ PLAN = "plan --contexts 100 --actions 20 --alpha 0.1 --epsilon 0.05"
 THREE = "plan --contexts 3 --actions 2 --alpha 0.2 --epsilon 0.1 --context-probabilities"
 SIMULATE = "simulate --contexts 2 --actions 3 --users 40 --interactions 5 --processes 1"
 FILES = {"words": "0.5 half", "two": "0.5 0.5", "large": "1 1 1", "log.csv": "who,reward\na,1\n"}
+FILES["known.csv"] = "user,status\nu1,honest\n"
 FILES["good.csv"] = "user,context,action,reward\n" + "".join(
     f"u{n},home,{'tea' if n % 3 else 'milk'},{n % 2}\n" for n in range(40)
 )
@@ -23,6 +24,7 @@ REFUSED = {
     "evaluate good.csv --policy good.csv": "of each: good.csv has no column 'probability'.",
     "learn good.csv --out good.csv": "good.csv cannot be written: it is an input",
     "learn good.csv --out p.json --cells ./p.json": "p.json cannot be written: it is an input, or",
+    "learn good.csv --known known.csv --users known.csv": "known.csv cannot be written: it is an",
     "learn good.csv --out nowhere/p.json": "there is no folder nowhere; make it, or name another",
     "audit good.csv --users good.csv": "good.csv cannot be written: it is an input",
     "evaluate good.csv --policy p.json --out p.json": "p.json cannot be written: it is an input",
@@ -38,7 +40,7 @@ REFUSED = {
     "reproduce --processes 0": "--processes is 0: at least 1 is needed.",
     "reproduce figure-2a --out /dev/null/results": "cannot make the folder",
     "learn --alpha 20 log.csv --out p.json": "did you mean 0.2?",
-    "learn": "nothing to learn from",
+    "learn": "say what to learn from: a log, or --tallies with a folder",
     "learn good.csv --context-bins price:3": "bins are given for column 'price'",
     "learn good.csv --context-bins context:ten": "written as COLUMN:NUMBER",
     "learn good.csv --context-bins context:1": "cannot be cut into 1 bins",

@@ -11,7 +11,7 @@ def test_labels_give_codes_back_and_forth() -> None:
     labels = Labels.of(["b", "a", "c"])
     assert labels.codes(["c", "b", "?"]).tolist() == [2, 0, UNKNOWN]
     assert list(labels) == ["b", "a", "c"]
-    assert Labels.of([7, 3]).are_integers
+    assert Labels.of([7, 3]).type_name == "integer"
 
 
 @pytest.mark.parametrize("labels", [["a", 1], [True, 1], [1, 1.5]])

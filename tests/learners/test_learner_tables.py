@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from unswayed import Columns, InputError, RobustMCB, read_events
@@ -59,6 +60,43 @@ def test_fitting_day_by_day_gives_the_policy_of_all_days(rng: np.random.Generato
     same(learner, together)
     assert learner.policy() is learner.policy_
     same(learner.fit(days[0]), RobustMCB(0.2).fit(days[0]))
+
+
+WITH_CONTEXTS = pytest.mark.parametrize(
+    ("options", "names"),
+    [({"features": ["context"]}, {}), ({}, {"context": "country"})],
+    ids=["features", "columns"],
+)
+
+
+def with_countries(rng: np.random.Generator) -> pa.Table:
+    return pa.table({**table(rng, 80), "country": ["NO", "DE"] * 320})
+
+
+@WITH_CONTEXTS
+def test_a_fit_that_is_refused_changes_nothing(
+    options: dict[str, Any], names: dict[str, Any], rng: np.random.Generator
+) -> None:
+    """The next day is still learned in the leaves, and with the columns, of the days before."""
+    days = [with_countries(rng), with_countries(rng)]
+    learner, other = RobustMCB(0.2, **options), RobustMCB(0.2, **options)
+    for day in days:
+        other.partial_fit(day, **names)
+        learner.partial_fit(day, **names)
+        for refused in (day.slice(0, 0), day.filter(pc.field("action") == "tea")):
+            with pytest.raises(InputError, match=r"no rows|1 action"):
+                learner.fit(refused, **names)
+    same(learner, other)
+
+
+@WITH_CONTEXTS
+def test_parameters_change_and_the_contexts_stay(
+    options: dict[str, Any], names: dict[str, Any], rng: np.random.Generator
+) -> None:
+    log = with_countries(rng)
+    learner = RobustMCB(0.1, **options).fit(log, **names).set_params(alpha=0.2)
+    learner.policy()
+    same(learner, RobustMCB(0.2, **options).fit(log, **names))
 
 
 def test_the_policy_after_a_fit_is_that_of_the_fit(rng: np.random.Generator) -> None:

@@ -18,7 +18,7 @@ from unswayed.learners.explaining import (
 )
 from unswayed.learners.options import LearnOptions
 from unswayed.tallies import tally
-from unswayed.tallies.log_data import Dropped, PreparedLog
+from unswayed.tallies.log_data import PreparedLog
 
 SOUND = replace(
     summaries.SOUND,
@@ -107,7 +107,9 @@ def test_what_was_weighed_capped_forgotten_and_added_up_is_noted() -> None:
         tallies=tally(codes, codes, codes, np.ones(1), n_users=1, n_contexts=1, n_actions=1),
         provenance=Provenance("log.csv", 9_000, Columns()),
         n_clipped=111,
-        dropped=Dropped(2000, 3000, 4000),
+        n_users_capped=2000,
+        n_events_capped=3000,
+        n_events_forgotten=4000,
         n_logs=3,
     )
     options = LearnOptions(

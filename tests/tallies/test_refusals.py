@@ -15,7 +15,8 @@ import pytest
 
 from tests.refusals import refusal
 from tests.tallies.summaries import SOUND
-from unswayed.events import Events, Labels
+from unswayed.events import Events
+from unswayed.robust_mcb import RobustMCB
 from unswayed.tallies import merged, merged_logs, tally_events
 from unswayed.tallies.log_summary import check_learnable
 from unswayed.tallies.store import add_log, load_tallies
@@ -66,7 +67,7 @@ DAY = tally_events(LOG)
             "same labels.",
         ),
         (
-            lambda: DAY.with_actions(Labels.of(["milk"])),
+            lambda: RobustMCB(actions=["milk", "soup"]).fit(DAY),
             "the log has action 'tea', which is not among `actions`.",
         ),
     ],

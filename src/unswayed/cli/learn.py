@@ -63,10 +63,6 @@ def learn(
     """
     if engine not in ENGINES:
         raise InputError(f"--engine is {' or '.join(ENGINES)}, not {engine!r}.")
-    if log is None and options.tallies is None:
-        raise InputError(
-            "nothing to learn from: give a log, or a folder of tallies with --tallies."
-        )
     if engine == "dask" and log is None:
         raise InputError("--engine dask needs a log; leave it out to learn from --tallies alone.")
     if scheduler is not None and engine != "dask":
@@ -81,7 +77,7 @@ def learn(
         from unswayed.reports.figures import write_policy_figures
 
         check_writable_folder(figures)
-    check_outputs(out, users, cells, inputs=(log, options.known))
+    check_outputs(out, users, cells, inputs=(log, getattr(options.known, "path", None)))
     check_writable(out)
     for table in (users, cells):
         if table is not None:

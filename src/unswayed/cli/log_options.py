@@ -10,7 +10,7 @@ import typer
 from unswayed.cli.options import names_in
 from unswayed.defaults import MIN_PROPENSITY
 from unswayed.events import Columns
-from unswayed.events.columns import check_bad_rows, parsed_bins
+from unswayed.events.columns import parsed_bins
 
 CONTEXT = "context"
 
@@ -70,9 +70,6 @@ class LogOptions(SourceOptions):
     time_column: str | None = None
     on_bad_rows: str = "error"
     min_propensity: float = MIN_PROPENSITY
-
-    def __post_init__(self) -> None:
-        check_bad_rows(self.on_bad_rows)
 
     def reading(self, *, may_lack_context: bool = False) -> dict[str, Any]:
         """Return them as ``learn_log``, ``audit_log`` and ``evaluate_policy`` take them."""

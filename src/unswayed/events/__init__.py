@@ -24,12 +24,4 @@ __all__ = [
     "read_events",
 ]
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "columns": "Columns",
-        "events": "Events",
-        "labels": "UNKNOWN Label Labels check_list parsed_label",
-        "reading": "Provenance Reading read_contexts read_events",
-    },
-)
+__getattr__ = lazy_names(__name__)

@@ -158,11 +158,6 @@ class Events:
         return len(self.users)
 
     @property
-    def n_events(self) -> int:
-        """Number of events."""
-        return len(self.users)
-
-    @property
     def n_users(self) -> int:
         """Number of users, L."""
         return len(self.user_labels)

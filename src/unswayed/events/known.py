@@ -34,6 +34,7 @@ class KnownAccounts:
     """
 
     accounts: Mapping[str, tuple[bool, float]]
+    path: Path | None = None  # of the file that they were read from
 
     def of(self, users: Labels) -> tuple[BoolArray, FloatArray]:
         """Return who is known to be fake, and until when accounts are known to be honest.
@@ -81,7 +82,7 @@ def read_known(path: str | Path) -> KnownAccounts:
         raise InputError(f"cannot read the known accounts {path}: {error.strerror}.") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read as CSV: {error}.") from None
-    return KnownAccounts(accounts)
+    return KnownAccounts(accounts, path)
 
 
 def _account(path: Path, line: int, row: Mapping[str, str | None]) -> tuple[str, bool, float]:

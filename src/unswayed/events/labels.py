@@ -76,17 +76,13 @@ class Labels:
     @property
     def type_name(self) -> str:
         """One of "string", "integer", "number", "boolean"; no labels at all are integers."""
-        return "integer" if self.are_integers or not len(self) else _TYPE_NAMES[type(self[0])]
+        is_integer = self.values.dtype.kind == "i" or not len(self)
+        return "integer" if is_integer else _TYPE_NAMES[type(self[0])]
 
     @property
     def texts(self) -> list[str]:
         """The labels as text, for keys of JSON objects."""
         return [str(label) for label in self]
-
-    @property
-    def are_integers(self) -> bool:
-        """Whether the labels are integers."""
-        return self.values.dtype.kind == "i"
 
     def __len__(self) -> int:
         return len(self.values)

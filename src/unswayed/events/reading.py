@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,7 +20,7 @@ from unswayed.events.attributes import UNKNOWN_VALUE, AttributeColumn, Categorie
 from unswayed.events.columns import ONE_CONTEXT, SEPARATOR, Columns, bin_labels, check_bad_rows
 from unswayed.events.events import LARGEST_REWARD, Events
 from unswayed.events.hashing import labels_of_column, ordered_users
-from unswayed.events.labels import Label
+from unswayed.events.labels import Label, Labels
 from unswayed.events.sources import OpenLog, Source, named, opened, quoted
 from unswayed.events.thinning import TOLERANCE
 from unswayed.memory import CELL_BYTES, CONTEXT_BYTES, ROW_BYTES, USER_BYTES, check_fits
@@ -31,7 +33,8 @@ _ATTRIBUTE_BYTES = 40  # Ours: estimated, of an event, encoded and as the linear
 class Provenance:
     """Source, size and columns of a log that was read.
 
-    ``bad_rows`` counts the rows that were left out by reason.
+    ``bad_rows`` counts the rows that were left out by reason; ``first_bad`` is the number of the
+    first one, from 1, where bad rows are to be refused.
     """
 
     source: str
@@ -40,6 +43,31 @@ class Provenance:
     bad_rows: dict[str, int] = field(default_factory=dict)
     first_time: str | None = None
     last_time: str | None = None
+    first_bad: int | None = None
+
+    @classmethod
+    def joined(cls, source: str, parts: Sequence[Provenance]) -> Provenance:
+        """Return what was read from a log, given what was read from its parts, in their order."""
+        bad_rows: Counter[str] = Counter()
+        for part in parts:
+            bad_rows.update(part.bad_rows)
+        starts = itertools.accumulate((part.n_rows for part in parts), initial=0)
+        bad = [
+            start + part.first_bad
+            for start, part in zip(starts, parts, strict=False)
+            if part.first_bad is not None
+        ]
+        firsts = [part.first_time for part in parts if part.first_time is not None]
+        lasts = [part.last_time for part in parts if part.last_time is not None]
+        return replace(
+            parts[0],
+            source=source,
+            n_rows=sum(part.n_rows for part in parts),
+            bad_rows=dict(sorted(bad_rows.items())),
+            first_time=min(firsts, default=None),
+            last_time=max(lasts, default=None),
+            first_bad=min(bad, default=None),
+        )
 
     @property
     def bins(self) -> dict[str, tuple[float, ...]]:
@@ -50,6 +78,22 @@ class Provenance:
     def n_events(self) -> int:
         """Number of rows that were not left out."""
         return self.n_rows - sum(self.bad_rows.values())
+
+    def check_usable(self) -> None:
+        """Reject a log without usable rows, or with bad ones that are to be refused."""
+        if self.n_rows == 0:
+            raise InputError(f"{self.source} has no rows; nothing can be learned from it.")
+        if self.first_bad is not None:
+            listed = "; ".join(f"{count:,}: {reason}" for reason, count in self.bad_rows.items())
+            raise InputError(
+                f"{self.n_rows - self.n_events:,} of {self.n_rows:,} rows cannot be used "
+                f"({listed}); the first is row {self.first_bad:,}. Fix them, or use "
+                f"{option('--on-bad-rows', 'drop')}."
+            )
+        if not self.n_events:
+            raise InputError(
+                f"none of the {self.n_rows:,} rows of {self.source} can be used: {self.bad_rows}."
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
@@ -81,7 +125,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Events, and what they were read from; of a part of a log also its first bad row, from 1.
+    """Events, and what they were read from.
 
     ``times`` are seconds, one for each event and NaN where there is none, if they were asked for
     and the log has them. ``attributes`` holds the columns named as features, one value per event.
@@ -89,7 +133,6 @@ class Reading:
 
     events: Events
     provenance: Provenance
-    first_bad: int | None = None
     times: FloatArray | None = None
     attributes: Mapping[str, AttributeColumn] = field(default_factory=dict)
 
@@ -171,9 +214,10 @@ def read_events(
         _create_view(log, may_be_words=is_part, has_times=has_times, is_dated=is_dated)
         reading = _scan(log, has_times=has_times)
         if reading.provenance.bad_rows and not is_dropped:
-            reading = replace(reading, first_bad=_first_bad_row(log))
+            provenance = replace(reading.provenance, first_bad=_first_bad_row(log))
+            reading = replace(reading, provenance=provenance)
         if not is_part:
-            check_usable(reading.provenance, reading.first_bad)
+            reading.provenance.check_usable()
         if is_dated:
             return replace(reading, events=replace(reading.events, times=reading.times))
         return reading
@@ -193,26 +237,6 @@ def read_edges(source: Source, columns: Columns, *, keep_broken: bool) -> Column
         return columns
     with opened(source, columns, keep_broken=keep_broken) as log:
         return replace(columns, bins=_edges(log))
-
-
-def check_usable(provenance: Provenance, first_bad: int | None) -> None:
-    """Reject a log without usable rows, or with bad ones that were not allowed.
-
-    ``first_bad`` is the number of the first bad row, from 1; None if bad rows are dropped.
-    """
-    reasons, n_rows = provenance.bad_rows, provenance.n_rows
-    if n_rows == 0:
-        raise InputError(f"{provenance.source} has no rows; nothing can be learned from it.")
-    if first_bad is not None:
-        listed = "; ".join(f"{count:,}: {reason}" for reason, count in reasons.items())
-        raise InputError(
-            f"{sum(reasons.values()):,} of {n_rows:,} rows cannot be used ({listed}); the first is "
-            f"row {first_bad:,}. Fix them, or use {option('--on-bad-rows', 'drop')}."
-        )
-    if sum(reasons.values()) == n_rows:
-        raise InputError(
-            f"none of the {n_rows:,} rows of {provenance.source} can be used: {reasons}."
-        )
 
 
 def _first_bad_row(log: OpenLog) -> int | None:
@@ -284,18 +308,17 @@ def _scan(log: OpenLog, *, has_times: bool) -> Reading:
         "CREATE TEMP TABLE grouped AS SELECT context, count(*) AS n FROM log GROUP BY context"
     )
     ((n_rows,),) = log.connection.sql("SELECT coalesce(sum(n), 0)::BIGINT FROM grouped").fetchall()
-    n_contexts = _create_code_table(log, "context", "grouped")
-    n_actions = _create_code_table(log, "action", "log")
+    labels = {
+        "context": _labels(log, "context", "grouped"),
+        "action": _labels(log, "action", "log"),
+    }
+    n_contexts, n_actions = map(len, labels.values())
     needed = n_rows * (ROW_BYTES + _ATTRIBUTE_BYTES * len(log.columns.features)) + n_contexts * (
         CONTEXT_BYTES + n_actions * CELL_BYTES
     )
     size = f"{log.name} with {n_rows:,} rows, {n_contexts:,} contexts and {n_actions:,} actions"
     usable = memory.usable_bytes()
     check_fits(needed, usable, size)
-    labels = {}
-    for name in ("context", "action"):
-        known_sql = f'SELECT "{name}" FROM {name}_codes ORDER BY {name}_code'
-        labels[name] = labels_of_column(log.connection.sql(known_sql).to_arrow_table()[0])
     # The rows were counted by reading them, so a header that lies about them allocates nothing.
     columns: dict[str, npt.NDArray[Any]] = {
         name: np.empty(n_rows, np.min_scalar_type(-len(known) - 1))  # the narrowest integers
@@ -359,14 +382,14 @@ def _scan(log: OpenLog, *, has_times: bool) -> Reading:
         bad_rows["line is broken"] = log.n_broken
     n_rows = n_good + sum(bad_rows.values())
     bad_rows = dict(sorted(bad_rows.items()))
-    ends: tuple[str | None, ...] = (None, None)
+    first_time = last_time = None
     if log.columns.time is not None:
         moment = named(log.columns.time)
         query = f"SELECT min({moment})::VARCHAR, max({moment})::VARCHAR FROM raw"
-        (ends,) = log.connection.sql(query).fetchall()
+        ((first_time, last_time),) = log.connection.sql(query).fetchall()
     return Reading(
         events,
-        Provenance(log.name, n_rows, log.columns, bad_rows, *ends),
+        Provenance(log.name, n_rows, log.columns, bad_rows, first_time, last_time),
         times=columns.get("moment"),
         attributes={
             name: _attribute(pa.chunked_array(pieces), is_typed=log.is_typed)
@@ -407,8 +430,8 @@ def _encoded(known: pa.Array | None, column: pa.Array) -> tuple[pa.Array, npt.ND
     return both.dictionary, np.from_dlpack(both.indices)[np.from_dlpack(found.indices)]
 
 
-def _create_code_table(log: OpenLog, column: str, table: str) -> int:
-    """Create the table of a column's labels and codes, and return how many there are."""
+def _labels(log: OpenLog, column: str, table: str) -> Labels:
+    """Return the labels of a column, and create the table of their codes."""
     log.connection.sql(
         f"""
         CREATE TEMP TABLE {column}_codes AS
@@ -416,8 +439,8 @@ def _create_code_table(log: OpenLog, column: str, table: str) -> int:
         FROM (SELECT DISTINCT "{column}" FROM {table} WHERE "{column}" IS NOT NULL)
         """
     )
-    ((n_labels,),) = log.connection.sql(f"SELECT count(*) FROM {column}_codes").fetchall()
-    return int(n_labels)
+    known = log.connection.sql(f'SELECT "{column}" FROM {column}_codes ORDER BY {column}_code')
+    return labels_of_column(known.to_arrow_table()[0])
 
 
 _VALUE_BYTES = 30  # Ours: estimated bytes per value of a row that is written back

@@ -247,8 +247,8 @@ class OpenLog:
     name: str
     columns: Columns
     types: dict[str, str]
-    n_broken: int
-    is_typed: bool
+    n_broken: int = 0
+    is_typed: bool = True
 
 
 @contextmanager
@@ -324,7 +324,7 @@ def _open_arrow(
     names = [column for column in table.column_names if not column.startswith("__index_level_")]
     found, needed = columns.settled(names, where=name, contexts_only=contexts_only)
     connection.register("raw", table.select(list(needed)))
-    return _described(connection, name, found)
+    return OpenLog(connection, name, found, _types(connection.sql("FROM raw")))
 
 
 def _open_files(
@@ -356,24 +356,12 @@ def _open_files(
     if files.format == "csv" and keep_broken:
         lines = connection.sql("SELECT DISTINCT file_id, line FROM reject_errors").fetchall()
         n_broken = len(lines)
-    is_typed = files.format != "csv"
-    return _described(connection, files.name, found, n_broken, is_typed=is_typed)
+    types = _types(connection.sql("FROM raw"))
+    return OpenLog(connection, files.name, found, types, n_broken, files.format != "csv")
 
 
 def _types(relation: duckdb.DuckDBPyRelation) -> dict[str, str]:
     return dict(zip(relation.columns, map(str, relation.types), strict=True))
-
-
-def _described(
-    connection: duckdb.DuckDBPyConnection,
-    name: str,
-    columns: Columns,
-    n_broken: int = 0,
-    *,
-    is_typed: bool = True,
-) -> OpenLog:
-    types = _types(connection.sql("FROM raw"))
-    return OpenLog(connection, name, columns, types, n_broken, is_typed)
 
 
 def _check_is_log(files: Files) -> None:

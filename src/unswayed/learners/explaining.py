@@ -150,7 +150,7 @@ def notes_on_bad_rows(provenance: Provenance) -> tuple[str, ...]:
 def notes_on_log(log: PreparedLog, options: LearnOptions) -> tuple[str, ...]:
     """Return notes on what was read, and on how the events of a log count."""
     notes = list(notes_on_bad_rows(log.provenance)) if log.is_new else []
-    dropped, least, cap = log.dropped, options.min_propensity, options.max_interactions_per_user
+    least, cap = options.min_propensity, options.max_interactions_per_user
     if log.n_clipped is not None:
         use = (
             "propensities are used to check how actions were explored; the default method does not "
@@ -163,8 +163,8 @@ def notes_on_log(log: PreparedLog, options: LearnOptions) -> tuple[str, ...]:
         notes.append(f"{use}; {clipped} and count as that." if share else f"{use}.")
     if cap is not None:
         notes.append(
-            f"{counted(dropped.n_users_capped, 'user')} had more than {cap:,} interactions; a "
-            f"sample of as many was kept of each, and {counted(dropped.n_events_dropped, 'event')} "
+            f"{counted(log.n_users_capped, 'user')} had more than {cap:,} interactions; a "
+            f"sample of as many was kept of each, and {counted(log.n_events_capped, 'event')} "
             "left out."
         )
     if log.n_logs is not None and options.tallies is not None:
@@ -172,7 +172,7 @@ def notes_on_log(log: PreparedLog, options: LearnOptions) -> tuple[str, ...]:
     if options.half_life is not None:
         notes.append(
             f"with a half-life of {_shown_time(float(options.half_life))} "
-            f"{dropped.n_events_forgotten:,} events were forgotten; older ones count less often."
+            f"{log.n_events_forgotten:,} events were forgotten; older ones count less often."
         )
     return tuple(notes)
 

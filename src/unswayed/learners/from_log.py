@@ -15,7 +15,7 @@ from unswayed.arrays import FloatArray, IntArray
 from unswayed.engine import DaskWorkers, Workers
 from unswayed.engine.workers import connected, explained_losses
 from unswayed.errors import InputError, option
-from unswayed.events import Labels, Provenance, read_events
+from unswayed.events import Labels, Provenance, Reading, read_events
 from unswayed.events.known import KnownAccounts
 from unswayed.events.sources import Source
 from unswayed.learners.bounded import Reviewed
@@ -47,6 +47,27 @@ NO_WINDOW = "all events are of the last half-life, so there is nothing to compar
 Listener = Callable[[str], None]  # called with the name of each step as it begins
 
 
+def read_log(
+    source: Source, options: LearnOptions, shape: Shape | None, on_step: Listener = lambda _: None
+) -> tuple[Reading, Shape | None]:
+    """Read a log, and with features place it in leaves: those of a shape, or of one learned here.
+
+    Rows without a leaf are left out.
+    """
+    reading = read_events(
+        source,
+        columns=options.columns,
+        query=options.query,
+        on_bad_rows=options.on_bad_rows,
+        is_dated=options.half_life is not None,
+    )
+    if options.features:
+        if shape is None:
+            shape = learn_shape(reading.events, reading.attributes, options, on_step=on_step)
+        reading = reading.placed(partial(in_leaves_of, shape.partition, is_learned_from=True))
+    return reading, shape
+
+
 def _read(source: Source, options: LearnOptions, on_step: Listener) -> PreparedLog:
     """Read and tally a log, and add it to the folder of tallies if there is one."""
     half_life = None if options.half_life is None else float(options.half_life)
@@ -54,17 +75,9 @@ def _read(source: Source, options: LearnOptions, on_step: Listener) -> PreparedL
     with nullcontext() if folder is None else locked_folder(folder):
         stored = None if folder is None else load_tallies(folder)
         shape = _fixed_shape(stored, options)
-        reading = read_events(
-            source,
-            columns=options.columns if stored is None else stored.with_bins(options.columns),
-            query=options.query,
-            on_bad_rows=options.on_bad_rows,
-            is_dated=half_life is not None,
-        )
-        if options.features:
-            if shape is None:
-                shape = learn_shape(reading.events, reading.attributes, options, on_step=on_step)
-            reading = reading.placed(partial(in_leaves_of, shape.partition, is_learned_from=True))
+        if stored is not None:
+            options = replace(options, columns=stored.with_bins(options.columns))
+        reading, shape = read_log(source, options, shape, on_step)
         on_step("tallying")
         log = prepared(
             reading,
@@ -80,7 +93,7 @@ def _read(source: Source, options: LearnOptions, on_step: Listener) -> PreparedL
             stored = add_log(folder, stored, tallies, log.provenance.to_json(), partition)
             tallies, n_logs = stored.tallies, len(stored.logs)
             n_events = tallies.n_events
-    tallies = tallies.in_blocks(n_events - log.dropped.n_events_forgotten).uniform()
+    tallies = tallies.in_blocks(n_events - log.n_events_forgotten).uniform()
     return replace(log, tallies=tallies, n_logs=n_logs, shape=shape)
 
 
@@ -117,11 +130,9 @@ def _read_on_cluster(
 ) -> PreparedLog:
     """Tally a log on the workers of a cluster."""
     shape, place = _fixed_shape(None, options), None
-    if options.features:
-        if shape is None:  # learned here, from all events
-            found = read_events(source, columns=options.columns, on_bad_rows=options.on_bad_rows)
-            shape = learn_shape(found.events, found.attributes, options, on_step=on_step)
-            del found  # large
+    if options.features and shape is None:  # learned here, from all events
+        _, shape = read_log(source, options, None, on_step)
+    if shape is not None:
         place = partial(in_leaves_of, shape.partition, is_learned_from=True)
     log = tally_on_cluster(
         workers,

@@ -26,12 +26,4 @@ __all__ = [
     "new_secret",
 ]
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "assignment": "Assignment new_secret",
-        "origin": "Origin",
-        "plan": "Decider EpochPlan Mode Rule Ruling",
-        "policy": "NO_BOUND Decision Policy best_known capped_means",
-    },
-)
+__getattr__ = lazy_names(__name__)

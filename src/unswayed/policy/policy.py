@@ -22,7 +22,7 @@ from unswayed.events import UNKNOWN, Label, Labels, check_list
 from unswayed.names import closest
 from unswayed.policy.documents import check_version, json_number, read_object, write_object
 from unswayed.policy.partition import Partition, context_label, draw_tree
-from unswayed.visible import LABEL_LENGTH, counted, percent, visible
+from unswayed.visible import LABEL_LENGTH, counted, number, percent, visible
 
 if TYPE_CHECKING:
     import pandas
@@ -391,7 +391,7 @@ class Policy:
         captions = {}
         for code, rule in enumerate(self.context_labels.texts):
             found, share = self.decide(rule), float(self.context_probabilities[code])
-            captions[rule] = f"{found.action}: {_shown(found.mean)} ({percent(share)})"
+            captions[rule] = f"{found.action}: {number(found.mean, 4)} ({percent(share)})"
         draw_tree(self.partition, captions, axes)
         return axes
 
@@ -400,7 +400,7 @@ class Policy:
         for code in self._most_visited:
             context, share = self.context_labels[code], float(self.context_probabilities[code])
             found = self.decide(context)
-            ends = map(_shown, (found.mean, found.low, found.high))
+            ends = (number(value, 4) for value in (found.mean, found.low, found.high))
             rows.append([str(context), percent(share), str(found.action), *ends])
         lines = [
             "<tr>" + "".join(f"<{tag}>{escape(_text(cell))}</{tag}>" for cell in row) + "</tr>"
@@ -602,10 +602,10 @@ def _plain_number(value: object) -> float:
         return math.nan
     if type(value) not in (int, float):
         raise TypeError(f"the number {value!r}"[:80])
-    number = float(value)  # type: ignore[arg-type]
-    if not abs(number) <= _LARGEST_NUMBER:
+    result = float(value)  # type: ignore[arg-type]
+    if not abs(result) <= _LARGEST_NUMBER:
         raise ValueError(f"the number {value!r}"[:80])
-    return number
+    return result
 
 
 def _in_order(labels: Labels, values: Mapping[str, float | None]) -> FloatArray:
@@ -651,12 +651,6 @@ def _new_axes(width: float, height: float) -> Axes:
             "pictures need matplotlib: install unswayed with the extra 'plots'."
         ) from error
     return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
-
-
-def _shown(value: float) -> str:
-    if np.isinf(value):
-        return "no bound"
-    return "-" if np.isnan(value) else f"{value:.4g}"
 
 
 def _text(value: Any) -> str:

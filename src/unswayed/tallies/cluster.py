@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -18,7 +16,7 @@ import pyarrow.parquet
 from unswayed.engine import Blocked, Workers
 from unswayed.errors import InputError
 from unswayed.events import Columns, Labels, Provenance, read_events
-from unswayed.events.reading import Place, check_usable, read_edges
+from unswayed.events.reading import Place, read_edges
 from unswayed.events.sources import damaged_file, find_files
 from unswayed.tallies.log_data import PreparedLog, merged_logs, prepared, sorted_union
 from unswayed.tallies.tallies import NO_LABELS, Tallies, UserTallies, n_blocks_for, user_bounds
@@ -60,8 +58,8 @@ def tally_on_cluster(
         [(part, columns, on_bad_rows, min_propensity, place) for part in _log_parts(source)],
     )
     found = parts.map_blocks(_without_rows)
-    provenance = _joined_provenance(source, [part.provenance for part in found])
-    check_usable(provenance, _first_bad_row(found))
+    provenance = Provenance.joined(source, [part.provenance for part in found])
+    provenance.check_usable()
     labels = (
         sorted_union([part.tallies.context_labels for part in found], "contexts"),
         sorted_union([part.tallies.action_labels for part in found], "actions"),
@@ -138,34 +136,6 @@ def _without_rows(part: PreparedLog) -> PreparedLog:
     """Return what the driver needs of a part: all but the rows of its tallies."""
     assert isinstance(part.tallies, Tallies)
     return replace(part, tallies=part.tallies.of_range(0, 0))
-
-
-def _joined_provenance(source: str, parts: Sequence[Provenance]) -> Provenance:
-    """Return what was read from a log, given what was read from its parts."""
-    bad_rows: Counter[str] = Counter()
-    for part in parts:
-        bad_rows.update(part.bad_rows)
-    firsts = [part.first_time for part in parts if part.first_time is not None]
-    lasts = [part.last_time for part in parts if part.last_time is not None]
-    return replace(
-        parts[0],
-        source=source,
-        n_rows=sum(part.n_rows for part in parts),
-        bad_rows=dict(sorted(bad_rows.items())),
-        first_time=min(firsts, default=None),
-        last_time=max(lasts, default=None),
-    )
-
-
-def _first_bad_row(parts: Sequence[PreparedLog]) -> int | None:
-    """Return the number of the first bad row of all parts, from 1."""
-    starts = itertools.accumulate((part.provenance.n_rows for part in parts), initial=0)
-    found = (
-        start + part.first_bad
-        for start, part in zip(starts, parts, strict=False)
-        if part.first_bad is not None
-    )
-    return next(found, None)
 
 
 def _users_by_block(tallies: Tallies, n_blocks: int) -> list[Tallies]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from unswayed.events import Events, Labels, Provenance, Reading
 from unswayed.events.hashing import bits, label_hashes, row_hashes, union_of_users, user_hashes
 from unswayed.events.thinning import capped, forgotten
 from unswayed.tallies.summing import row_sums
-from unswayed.tallies.tallies import Tallies, UserTallies, entry_users, summed, tally
+from unswayed.tallies.tallies import Tallies, UserTallies, entry_users, relabelled, tally
 
 MOST_ACTIVE = 3.0  # Ours: cap on a user's plays, in multiples of the median, in a phase's length
 _SEEDS = (1, 2)  # Seeds of the two 64-bit hash sums that make up a digest
@@ -58,23 +58,16 @@ def check_min_propensity(value: float) -> None:
         )
 
 
-class Dropped(NamedTuple):
-    """How many users were capped, and how many events a cap and a half-life left out."""
-
-    n_users_capped: int = 0
-    n_events_dropped: int = 0
-    n_events_forgotten: int = 0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedLog:
     """A tallied log, or a part of one, with what reading it showed; input of the learning step."""
 
     tallies: UserTallies  # for learning as if every action had been played with probability 1/A
     provenance: Provenance
-    first_bad: int | None = None  # number of the first bad row of a part, from 1
     n_clipped: int | None = None  # propensities that were raised; None without propensities
-    dropped: Dropped = field(default_factory=Dropped)
+    n_users_capped: int = 0
+    n_events_capped: int = 0  # that a cap left out
+    n_events_forgotten: int = 0  # that a half-life left out
     windows: tuple[Tallies, Tallies] | None = None  # before the last half-life, and within it
     n_logs: int | None = None  # in the folder of tallies, if there is one
     is_new: bool = True  # whether a log was read, and not just the folder
@@ -108,9 +101,10 @@ def prepared(
     return PreparedLog(
         tallies=tally_events(events, min_propensity=min_propensity),
         provenance=reading.provenance,
-        first_bad=reading.first_bad,
         n_clipped=None if propensities is None else int((propensities < min_propensity).sum()),
-        dropped=Dropped(n_capped, n_remembered - len(events), n_read - n_remembered),
+        n_users_capped=n_capped,
+        n_events_capped=n_remembered - len(events),
+        n_events_forgotten=n_read - n_remembered,
         windows=windows,
     )
 
@@ -135,15 +129,7 @@ def merged_logs(
         context_labels = sorted_union([part.context_labels for part in parts], "contexts")
     if action_labels is None:
         action_labels = sorted_union([part.action_labels for part in parts], "actions")
-    new_users, new_cells = [], []
-    for part, own in zip(parts, user_codes, strict=True):
-        contexts, actions = np.divmod(part.cells, part.n_actions)
-        new_contexts = context_labels.codes(part.context_labels).astype(np.int32)[contexts]
-        new_actions = action_labels.codes(part.action_labels).astype(np.int32)[actions]
-        new_users.append(own[entry_users(part.indptr)])
-        new_cells.append(new_contexts * np.int32(len(action_labels)) + new_actions)
-    labels = (users, context_labels, action_labels)
-    return summed(parts, new_users, new_cells, *map(len, labels)).labelled(*labels)
+    return relabelled(parts, user_codes, (users, context_labels, action_labels))
 
 
 def sorted_union(parts: Sequence[Labels], role: str) -> Labels:
@@ -208,8 +194,8 @@ def without_action(phases: Phases, action: object) -> Phases:
     """Return the phases without the plays of one action."""
     kept: Phases = ()
     for phase in phases:
-        others = phase.without_action(action) if action in phase.action_labels else phase
-        kept = with_log(kept, others)
+        others = Labels.of(label for label in phase.action_labels if label != action)
+        kept = with_log(kept, phase.with_actions(others))
     return kept
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from unswayed.engine import Blocked, BlockedRows
 from unswayed.errors import InputError
 from unswayed.estimators.rows import SparseRows
 from unswayed.events import UNKNOWN, Labels
-from unswayed.events.hashing import text_hash, user_hashes
+from unswayed.events.hashing import user_hashes
 from unswayed.tallies.summing import cell_entries, cell_sums, grouped_sums, row_sums
 
 
@@ -276,31 +275,12 @@ class Tallies(UserRows, UserTallies):
             squares_remainder=_NOTHING,
         )
 
-    def without_action(self, action: object) -> Tallies:
-        """Return the tallies without the plays of one action, as if it had never been there."""
-        removed = self.action_labels.code(action)
-        kept = self.of_entries(self.cells % self.n_actions != removed)
-        contexts, actions = np.divmod(kept.cells, self.n_actions)
-        return replace(
-            kept,
-            n_actions=self.n_actions - 1,
-            cells=contexts * (self.n_actions - 1) + actions - (actions > removed),
-            action_labels=Labels.of(label for label in self.action_labels if label != action),
-        )
-
     def with_actions(self, action_labels: Labels) -> Tallies:
-        """Return the same tallies with the given actions, in their order, more or as many."""
-        codes = action_labels.codes(self.action_labels)
-        if (codes == UNKNOWN).any():
-            unknown = self.action_labels[int(np.flatnonzero(codes == UNKNOWN)[0])]
-            raise InputError(f"the log has action {unknown!r}, which is not among `actions`.")
-        contexts, actions = np.divmod(self.cells, self.n_actions)
-        cells = contexts * np.int32(len(action_labels)) + codes.astype(np.int32)[actions]
-        users = entry_users(self.indptr).astype(np.int32)
-        tallies = summed(
-            [self], [users], [cells], self.n_users, self.n_contexts, len(action_labels)
-        )
-        return tallies.labelled(self.user_labels, self.context_labels, action_labels)
+        """Return the plays of the given actions, in their order; some may be without plays."""
+        is_kept = action_labels.codes(self.action_labels) != UNKNOWN
+        kept = self.of_entries(is_kept[self.cells % self.n_actions])
+        labels = (self.user_labels, self.context_labels, action_labels)
+        return relabelled([kept], [np.arange(self.n_users, dtype=np.int32)], labels)
 
     def in_blocks(self, n_events: int | None = None) -> Tallies:
         """Return the same tallies cut into blocks of users, as the number of events decides.
@@ -359,21 +339,10 @@ def user_bounds(users: Labels, n_blocks: int) -> list[int]:
 
     Block b of B holds the users whose hash is in [b·2^64/B, (b+1)·2^64/B), whoever else there is.
     """
-    limits = [(block << 64) // n_blocks for block in range(1, n_blocks)]
-    if limits and users.type_name not in ("string", "integer"):
-        hashes = user_hashes(users)
-        return [0, *np.searchsorted(hashes, np.array(limits, np.uint64)).tolist(), len(users)]
-    bounds = [0]
-    for limit in limits:  # a few hundred hashes instead of one for every user
-        bounds.append(
-            bisect.bisect_left(
-                range(len(users)),
-                limit,
-                lo=bounds[-1],
-                key=lambda code: text_hash(str(users[code])),
-            )
-        )
-    return [*bounds, len(users)]
+    if n_blocks == 1:
+        return [0, len(users)]
+    limits = np.array([(block << 64) // n_blocks for block in range(1, n_blocks)], np.uint64)
+    return [0, *np.searchsorted(user_hashes(users), limits).tolist(), len(users)]
 
 
 BUFFERED_EVENTS = 1 << 18  # Ours: events that are buffered before they are summed
@@ -435,8 +404,14 @@ def merged(first: Tallies, *others: Tallies) -> Tallies:
             "tallies of different users, contexts or actions cannot be merged; give both logs the "
             "same labels."
         )
+    return _together(parts, first.n_users, first.n_contexts)
+
+
+def _together(parts: Sequence[Tallies], n_users: int, n_contexts: int) -> Tallies:
+    """Add up tallies with the same codes."""
     users = [entry_users(part.indptr).astype(np.int32) for part in parts]
-    return summed(parts, users, [part.cells for part in parts], *shape)
+    cells = [part.cells for part in parts]
+    return summed(parts, users, cells, n_users, n_contexts, parts[0].n_actions)
 
 
 def summed(
@@ -475,6 +450,22 @@ def summed(
     columns: dict[str, Any] = dict(zip((*names[:3], "weighted_plays"), found.sums, strict=False))
     columns |= dict(zip(rests, found.remainders, strict=False))
     return Tallies(n_contexts, n_actions, found.indptr, found.cells, **columns)
+
+
+def relabelled(
+    parts: Sequence[Tallies],
+    user_codes: Sequence[npt.NDArray[np.int32]],
+    labels: tuple[Labels, Labels, Labels],
+) -> Tallies:
+    """Add up tallies under new labels, given the new code of each of their users."""
+    users, cells = [], []
+    for part, own in zip(parts, user_codes, strict=True):
+        old_contexts, old_actions = np.divmod(part.cells, part.n_actions)
+        contexts = labels[1].codes(part.context_labels).astype(np.int32)[old_contexts]
+        actions = labels[2].codes(part.action_labels).astype(np.int32)[old_actions]
+        users.append(own[entry_users(part.indptr)])
+        cells.append(contexts * np.int32(len(labels[2])) + actions)
+    return summed(parts, users, cells, *map(len, labels)).labelled(*labels)
 
 
 def check_size(n_contexts: int, n_actions: int) -> None:
@@ -528,27 +519,14 @@ class Accumulator:
         users, contexts, actions, rewards = (
             np.concatenate([piece[column] for piece in pieces]) for column in range(4)
         )
-        n_users = max(n_users, int(users.max(initial=-1)) + 1)
-        n_contexts = max(n_contexts, int(contexts.max(initial=-1)) + 1)
-        if self._summed is not None:
-            n_users = max(n_users, self._summed.n_users)
-            n_contexts = max(n_contexts, self._summed.n_contexts)
-        fresh = tally(
-            users,
-            contexts,
-            actions,
-            rewards,
-            n_users=n_users,
-            n_contexts=n_contexts,
-            n_actions=self.n_actions,
+        parts = [] if self._summed is None else [self._summed]
+        n_users = max(n_users, int(users.max(initial=-1)) + 1, *(part.n_users for part in parts))
+        n_contexts = max(
+            n_contexts, int(contexts.max(initial=-1)) + 1, *(part.n_contexts for part in parts)
         )
-        if self._summed is not None:
-            fresh = merged(_grown(self._summed, n_users, n_contexts), fresh)
-        self._summed, self._buffer, self._n_buffered = fresh, [], 0
-        return fresh
-
-
-def _grown(tallies: Tallies, n_users: int, n_contexts: int) -> Tallies:
-    """Return the same tallies with room for more users and contexts: cell codes do not change."""
-    extra = np.full(n_users - tallies.n_users, tallies.indptr[-1])
-    return replace(tallies, n_contexts=n_contexts, indptr=np.concatenate([tallies.indptr, extra]))
+        sizes = {"n_users": n_users, "n_contexts": n_contexts, "n_actions": self.n_actions}
+        fresh = tally(users, contexts, actions, rewards, weights=None, **sizes)
+        # The cell of an entry stays the same with more contexts.
+        self._summed = _together([*parts, fresh], n_users, n_contexts)
+        self._buffer, self._n_buffered = [], 0
+        return self._summed
