@@ -33,7 +33,7 @@ from unswayed.service.planning import make_plan
 from unswayed.service.serving import prepare
 from unswayed.service.settings import Configuration, Settings
 from unswayed.service.tokens import Record, encode_record
-from unswayed.service.writing import CountKey, NewReward, Writer, write_rewards
+from unswayed.service.writing import Report, Writer, write_rewards
 
 SHOP = Settings(contexts=tuple("abcd"), actions=tuple("uvwxyz"), reward_window=3600.0)
 TOML = """
@@ -194,19 +194,10 @@ def store_alone(n: int) -> float:
         prepare(Configuration(campaigns={"shop": SHOP}), store=store, secret_path=None)
         writer = Writer(opened(store))
 
-        def row(number: int) -> NewReward:
+        def row(number: int) -> Report:
             id_ = number.to_bytes(16, "big")
             record = Record("shop", id_, f"user-{number}", "a", "u", 0.25, "explore", 1)
-            return NewReward(
-                "shop",
-                id_,
-                "",
-                1.0,
-                number,
-                encode_record(record),
-                False,
-                CountKey("shop", "a", "explore"),
-            )
+            return Report(record, encode_record(record), number, is_late=False, value=1.0)
 
         async def caller(numbers: Iterator[int]) -> None:
             for number in numbers:

@@ -43,8 +43,7 @@ def test_reports_say_what_changed_and_a_webhook_is_called(
                 with database.connected() as connection:
                     with connection.transaction():
                         row = ("shop", day, 0, "{}")
-                        columns = ("campaign", "day", "created_ms", "report")
-                        connection.insert_new("reports", columns, [row])
+                        connection.insert_new("reports", [row])
                     return offline.make_report(connection, "shop")
 
             first = report("2026-01-01")

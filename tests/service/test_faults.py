@@ -184,7 +184,7 @@ def test_the_check_notices_a_lost_reward(tmp_path: Path) -> None:
         with server.prepared.database.connected() as connection:
             connection.execute(
                 "DELETE FROM rewards WHERE decision = ?",
-                (bytes.fromhex(next(iter(load.acknowledged))),),
+                bytes.fromhex(next(iter(load.acknowledged))),
             )
         with pytest.raises(AssertionError):
             check_kept(load, store)

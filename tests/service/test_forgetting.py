@@ -10,7 +10,6 @@ from tests.service.running import SHOP, Running, close_windows, running, until
 from tests.service.test_rewards import closed, exported
 from unswayed.policy import Decider
 from unswayed.service.catalogue import bump, campaign, now_ms, plan_of
-from unswayed.service.database import COLUMNS
 from unswayed.service.deciding import DecideRequest, Serving
 from unswayed.service.records import pseudonym
 from unswayed.service.tokens import Record, Signer, encode_record, signing_keys
@@ -64,7 +63,7 @@ def test_a_user_stays_forgotten_after_the_clock_was_set_back(shop: Running) -> N
         assert isinstance(early, Record)
         token = Signer(signing_keys(connection, secrets)).token(encode_record(early)).decode()
         row = ("shop", pseudonym(secrets.assignment, "shop", "ann"), now_ms() + 3_600_000)
-        connection.insert("forgotten", COLUMNS["forgotten"], [row])
+        connection.insert("forgotten", [row])
         bump(connection)
     reward = {"token": token, "reward": 1.0}
     until(lambda: shop.call("POST", "/v1/shop/reward", reward).status_code == 410)

@@ -126,7 +126,9 @@ def test_old_jobs_are_removed(shop: Running) -> None:
             connection.execute(
                 "INSERT INTO jobs (id, campaign, state, step, created_ms, alive_ms, result) "
                 "VALUES (?, 'shop', 'failed', '', ?, ?, '{}')",
-                (f"old-{number}", number, number),
+                f"old-{number}",
+                number,
+                number,
             )
     job = shop.post("/v1/shop/learn", status=202)
     listed = [one["id"] for one in shop.get("/v1/shop/learn")["jobs"]]
@@ -142,7 +144,8 @@ def test_jobs_of_before_the_clock_was_set_back_stop_no_learning(store: str, tmp_
             connection.execute(
                 "INSERT INTO jobs (id, campaign, state, step, created_ms, alive_ms, result) "
                 "VALUES ('future', 'shop', 'running', '', ?, ?, '{}')",
-                (year, year),
+                year,
+                year,
             )
         until(lambda: len(server.get("/v1/shop/learn")["jobs"]) >= 2, 20.0)
         assert server.get("/v1/shop/learn/future")["state"] == "lost"

@@ -18,10 +18,7 @@ from unswayed.service.records import delete_old, export_batches
 from unswayed.service.settings import parsed_settings
 from unswayed.service.tokens import encode_record
 from unswayed.service.writing import (
-    CountKey,
-    NewActivation,
-    NewAsked,
-    NewReward,
+    Report,
     write_activations,
     write_asked,
     write_rewards,
@@ -40,15 +37,11 @@ def remember(server: Running, ages_ms: list[int]) -> None:
             when = now_ms() - age
             (one,) = served.decided([DecideRequest(f"user {number}", "lunch")], when)
             assert not isinstance(one, Refusal)
-            id_, payload = one.id, encode_record(one)
-            write_asked(connection, [NewAsked("shop", f"key {number}", when, payload)], Counter())
-            write_activations(
-                connection, [NewActivation("shop", id_, when, payload, False)], Counter()
-            )
-            key = CountKey("shop", "lunch", "explore")
-            write_rewards(
-                connection, [NewReward("shop", id_, "", 1.0, when, payload, False, key)], Counter()
-            )
+            payload = encode_record(one)
+            report = Report(one, payload, when, is_late=False, value=1.0)
+            write_asked(connection, [("shop", f"key {number}", when, payload)], Counter())
+            write_activations(connection, [report], Counter())
+            write_rewards(connection, [report], Counter())
 
 
 def exported_users(connection: Connection) -> list[str]:
@@ -66,7 +59,7 @@ def test_decisions_are_deleted_when_they_are_old_enough(store: str, tmp_path: Pa
     with running(store, tmp_path, SHOP) as server:
         hour = 3_600_000
         with server.prepared.database.connected() as connection, connection.transaction():
-            connection.execute("UPDATE campaigns SET created_ms = ?", (now_ms() - 10 * hour,))
+            connection.execute("UPDATE campaigns SET created_ms = ?", now_ms() - 10 * hour)
         remember(server, [9 * hour, 8 * hour, 2 * hour, hour // 2, 5_000])
     with running(store, tmp_path, SHORT) as server:
         database = server.prepared.database
@@ -93,7 +86,7 @@ def test_what_is_being_deleted_is_not_learned_from(tmp_path: Path) -> None:
         remember(server, [3_630_000, 3_500_000])
         changed = msgspec.json.encode(SHORT).decode()
         with server.prepared.database.connected() as connection:
-            connection.execute("UPDATE campaigns SET settings = ?", (changed,))
+            connection.execute("UPDATE campaigns SET settings = ?", changed)
             kept = [
                 row["user"]
                 for batch in export_batches(connection, "shop")

@@ -92,7 +92,7 @@ def test_an_older_store_is_migrated_and_other_ones_are_refused(store: str, tmp_p
     prepare(CONFIGURATION, store=store, secret_path=secret)
     for wrong in ("1", "5"):
         with opened(store).connected() as connection:
-            connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (wrong,))
+            connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", wrong)
         for refused in (migrate, lambda url: check_store(url, None)):
             with pytest.raises(InputError, match=f"format {wrong} and this version"):
                 refused(store)
@@ -109,7 +109,7 @@ def test_a_store_without_attributes_is_migrated_with_all_that_it_holds(
         (row,) = connection.execute("SELECT settings FROM campaigns")
         settings = json.loads(row[0])
         del settings["features"]  # as format 3 has it
-        connection.execute("UPDATE campaigns SET settings = ?", (json.dumps(settings),))
+        connection.execute("UPDATE campaigns SET settings = ?", json.dumps(settings))
     assert migrate(store) == ("3", "4")
     with running(store, tmp_path) as server:
         server.post("/v1/shop/reward", {"token": found["token"], "reward": 1.0})

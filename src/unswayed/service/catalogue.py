@@ -12,7 +12,7 @@ import msgspec
 
 from unswayed.errors import InputError
 from unswayed.policy import EpochPlan, Policy
-from unswayed.service.database import COLUMNS, OF_CAMPAIGNS, Connection
+from unswayed.service.database import OF_CAMPAIGNS, Connection
 from unswayed.service.errors import Refusal
 from unswayed.service.planning import Progress, make_plan, next_plan_of
 from unswayed.service.settings import Settings, check_name
@@ -49,21 +49,18 @@ def bump(connection: Connection) -> None:
     )
 
 
-_COLUMNS = ("name", "state", "created_ms", "plan", "policy", "settings")
-
-
-def campaigns(connection: Connection, where: str = "TRUE", *values: str) -> list[Campaign]:
-    """Return all campaigns ordered by name, or those that match a condition."""
-    sql = f"SELECT {', '.join(_COLUMNS)} FROM campaigns WHERE {where} ORDER BY name"
+def campaigns(connection: Connection, **equal: str) -> list[Campaign]:
+    """Return all campaigns ordered by name, or those with the values given."""
+    columns = "name, state, created_ms, plan, policy, settings"
     return [
         Campaign(*(*row[:-1], msgspec.json.decode(row[-1], type=Settings)))
-        for row in connection.execute(sql, values)
+        for row in connection.select("campaigns", columns, "ORDER BY name", **equal)
     ]
 
 
 def campaign(connection: Connection, name: str) -> Campaign:
     """Return a campaign; refuse an unknown name."""
-    found = campaigns(connection, "name = ?", name)
+    found = campaigns(connection, name=name)
     if not found:
         raise unknown_campaign(name)
     return found[0]
@@ -74,7 +71,7 @@ def locked(connection: Connection, name: str) -> Campaign:
 
     On PostgreSQL, what was read before may be changed meanwhile.
     """
-    connection.execute("UPDATE campaigns SET plan = plan WHERE name = ?", (name,))
+    connection.execute("UPDATE campaigns SET plan = plan WHERE name = ?", name)
     return campaign(connection, name)
 
 
@@ -87,8 +84,8 @@ def create_campaign(connection: Connection, name: str, settings: Settings) -> Ca
     """Create a campaign with its first plan; repeating the same request is no error."""
     check_name(name)
     text = msgspec.json.encode(settings).decode()
-    row = (name, ACTIVE, now_ms(), 0, NOTHING_LEARNED, text)
-    (is_new,) = connection.insert_new("campaigns", _COLUMNS, [row])
+    row = (name, text, ACTIVE, now_ms(), 0, NOTHING_LEARNED)
+    (is_new,) = connection.insert_new("campaigns", [row])
     if not is_new:
         there = campaign(connection, name)
         if there.settings != settings:
@@ -110,7 +107,7 @@ def publish(
 ) -> Campaign:
     """Make the next plan of a campaign and serve it; what is not given stays."""
     # First of all: it makes other processes that publish wait until this one is done.
-    connection.execute("UPDATE campaigns SET plan = plan + 1 WHERE name = ?", (name,))
+    connection.execute("UPDATE campaigns SET plan = plan + 1 WHERE name = ?", name)
     old = campaign(connection, name)
     settings = old.settings if settings is None else settings
     chosen = old.policy_version if policy_version is None else policy_version
@@ -122,17 +119,17 @@ def publish(
         is_moved = _shape(policy) != _shape(policy_of(connection, name, played))
         if is_moved and progress is None:
             # What was explored when this policy was served last, in the epoch of now.
-            ((last,),) = connection.execute(
-                "SELECT MAX(version) FROM plans WHERE campaign = ? AND policy = ?", (name, chosen)
-            )
+            ((last,),) = connection.select("plans", "MAX(version)", campaign=name, policy=chosen)
             if last is not None:
                 before = replace(plan_of(connection, name, last)[0], epoch=before.epoch)
         plan = next_plan_of(before, settings, policy, progress, is_moved=is_moved)
     row = (name, old.plan_version, now_ms(), reason, chosen, json.dumps(plan.to_json()))
-    connection.insert("plans", COLUMNS["plans"], [row])
+    connection.insert("plans", [row])
     connection.execute(
         "UPDATE campaigns SET settings = ?, policy = ? WHERE name = ?",
-        (msgspec.json.encode(settings).decode(), chosen, name),
+        msgspec.json.encode(settings).decode(),
+        chosen,
+        name,
     )
     bump(connection)
     return campaign(connection, name)
@@ -145,9 +142,7 @@ def _shape(policy: Policy | None) -> str:
 
 def plan_of(connection: Connection, name: str, version: int) -> tuple[EpochPlan, int]:
     """Return a plan and the version of the policy it plays."""
-    rows = connection.execute(
-        "SELECT plan, policy FROM plans WHERE campaign = ? AND version = ?", (name, version)
-    )
+    rows = connection.select("plans", "plan, policy", campaign=name, version=version)
     if not rows:
         raise Refusal(404, "unknown_plan", f"campaign {name!r} has no plan {version}.")
     return EpochPlan.from_json(json.loads(rows[0][0]), campaign=name), int(rows[0][1])
@@ -157,9 +152,7 @@ def policy_of(connection: Connection, name: str, version: int) -> Policy | None:
     """Return a policy; None for version 0, when nothing was learned."""
     if version == NOTHING_LEARNED:
         return None
-    rows = connection.execute(
-        "SELECT policy FROM policies WHERE campaign = ? AND version = ?", (name, version)
-    )
+    rows = connection.select("policies", "policy", campaign=name, version=version)
     if not rows:
         raise Refusal(404, "unknown_policy", f"campaign {name!r} has no policy {version}.")
     return Policy.from_json(json.loads(rows[0][0]))
@@ -168,17 +161,11 @@ def policy_of(connection: Connection, name: str, version: int) -> Policy | None:
 def policy_versions(connection: Connection, name: str) -> list[dict[str, Any]]:
     """Return the policy versions, oldest first."""
     there = campaign(connection, name)
-    rows = connection.execute(
-        "SELECT version, created_ms, job FROM policies WHERE campaign = ? ORDER BY version", (name,)
-    )
+    names = ("version", "created_ms", "job")
+    rows = connection.select("policies", ", ".join(names), "ORDER BY version", campaign=name)
     return [
-        {
-            "version": version,
-            "created_ms": created_ms,
-            "job": job,
-            "is_active": version == there.policy_version,
-        }
-        for version, created_ms, job in [(NOTHING_LEARNED, there.created_ms, ""), *rows]
+        {**dict(zip(names, row, strict=True)), "is_active": row[0] == there.policy_version}
+        for row in [(NOTHING_LEARNED, there.created_ms, ""), *rows]
     ]
 
 
@@ -193,12 +180,10 @@ def add_policy(
 ) -> int:
     """Store a learned policy, and serve it if ``activate``; return its version."""
     there = locked(connection, name)
-    ((last,),) = connection.execute(
-        "SELECT COALESCE(MAX(version), 0) FROM policies WHERE campaign = ?", (name,)
-    )
+    ((last,),) = connection.select("policies", "COALESCE(MAX(version), 0)", campaign=name)
     version = int(last) + 1
     row = (name, version, now_ms(), job, json.dumps(policy.to_json()))
-    connection.insert("policies", COLUMNS["policies"], [row])
+    connection.insert("policies", [row])
     if activate and there.state == ACTIVE:
         reason = f"policy {version} was learned"
         publish(connection, name, reason=reason, policy_version=version, progress=progress)
@@ -238,7 +223,7 @@ def change_settings(connection: Connection, name: str, settings: Settings) -> Ca
 
 def set_state(connection: Connection, name: str, state: str) -> Campaign:
     """Archive or restore a campaign."""
-    connection.execute("UPDATE campaigns SET state = ? WHERE name = ?", (state, name))
+    connection.execute("UPDATE campaigns SET state = ? WHERE name = ?", state, name)
     bump(connection)
     return campaign(connection, name)
 
@@ -251,6 +236,6 @@ def delete_campaign(connection: Connection, name: str) -> None:
     """Delete a campaign with all that was recorded of it."""
     campaign(connection, name)
     for table in OF_CAMPAIGNS:
-        connection.execute(f"DELETE FROM {table} WHERE campaign = ?", (name,))
-    connection.execute("DELETE FROM campaigns WHERE name = ?", (name,))
+        connection.execute(f"DELETE FROM {table} WHERE campaign = ?", name)
+    connection.execute("DELETE FROM campaigns WHERE name = ?", name)
     bump(connection)

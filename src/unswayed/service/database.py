@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import sqlite3
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,63 +23,52 @@ SCHEMA_VERSION = "4"
 #: Formats that can be migrated; missing tables are created in any case.
 _MIGRATES_FROM = ("2", "3")
 
-#: ``{bytes}`` and ``{number}`` stand for the database's own types.
-TABLES = (
-    "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    """CREATE TABLE IF NOT EXISTS campaigns (
-        name TEXT PRIMARY KEY, settings TEXT NOT NULL, state TEXT NOT NULL,
-        created_ms BIGINT NOT NULL, plan BIGINT NOT NULL, policy BIGINT NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS plans (
-        campaign TEXT NOT NULL, version BIGINT NOT NULL, created_ms BIGINT NOT NULL,
-        reason TEXT NOT NULL, policy BIGINT NOT NULL, plan TEXT NOT NULL,
-        PRIMARY KEY (campaign, version))""",
-    """CREATE TABLE IF NOT EXISTS policies (
-        campaign TEXT NOT NULL, version BIGINT NOT NULL, created_ms BIGINT NOT NULL,
-        job TEXT NOT NULL, policy TEXT NOT NULL, PRIMARY KEY (campaign, version))""",
-    """CREATE TABLE IF NOT EXISTS keys (
-        id TEXT PRIMARY KEY, campaign TEXT NOT NULL, role TEXT NOT NULL, hash TEXT NOT NULL,
-        created_ms BIGINT NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS decisions (
-        campaign TEXT NOT NULL, first_ms BIGINT NOT NULL, last_ms BIGINT NOT NULL,
-        n BIGINT NOT NULL, records {bytes} NOT NULL)""",
-    "CREATE INDEX IF NOT EXISTS decisions_by_time ON decisions (campaign, first_ms)",
-    """CREATE TABLE IF NOT EXISTS asked (
-        campaign TEXT NOT NULL, key TEXT NOT NULL, time_ms BIGINT NOT NULL,
-        record {bytes} NOT NULL, PRIMARY KEY (campaign, key))""",
-    "CREATE INDEX IF NOT EXISTS asked_by_time ON asked (campaign, time_ms)",
-    """CREATE TABLE IF NOT EXISTS rewards (
-        campaign TEXT NOT NULL, decision {bytes} NOT NULL, reward_id TEXT NOT NULL,
-        value {number} NOT NULL, received_ms BIGINT NOT NULL, record {bytes} NOT NULL,
-        PRIMARY KEY (campaign, decision, reward_id))""",
-    """CREATE TABLE IF NOT EXISTS activations (
-        campaign TEXT NOT NULL, decision {bytes} NOT NULL, received_ms BIGINT NOT NULL,
-        record {bytes} NOT NULL, PRIMARY KEY (campaign, decision))""",
-    """CREATE TABLE IF NOT EXISTS counts (
-        campaign TEXT NOT NULL, context TEXT NOT NULL, mode TEXT NOT NULL, writer TEXT NOT NULL,
-        decisions BIGINT NOT NULL, rewards BIGINT NOT NULL, matches BIGINT NOT NULL,
-        PRIMARY KEY (campaign, context, mode, writer))""",
-    """CREATE TABLE IF NOT EXISTS jobs (
-        id TEXT PRIMARY KEY, campaign TEXT NOT NULL, state TEXT NOT NULL, step TEXT NOT NULL,
-        created_ms BIGINT NOT NULL, alive_ms BIGINT NOT NULL, result TEXT NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS reports (
-        campaign TEXT NOT NULL, day TEXT NOT NULL, created_ms BIGINT NOT NULL,
-        report TEXT NOT NULL, PRIMARY KEY (campaign, day))""",
-    """CREATE TABLE IF NOT EXISTS forgotten (
-        campaign TEXT NOT NULL, pseudonym TEXT NOT NULL, before_ms BIGINT NOT NULL,
-        PRIMARY KEY (campaign, pseudonym))""",
-)
-
-_MADE = [statement.split(maxsplit=6) for statement in TABLES if "TABLE" in statement]
-
-#: The columns of each table.
-COLUMNS = {words[5]: tuple(re.findall(r"(\w+) (?:TEXT|BIGINT|{\w+})", words[6])) for words in _MADE}
-
-#: Their primary keys.
-_KEYS = {
-    words[5]: (found[1] or found[2]).split(", ")
-    for words in _MADE
-    if (found := re.search(r"(?:(\w+) TEXT )?PRIMARY KEY(?: \(([^)]*)\))?", words[6]))
+#: The columns of each table: its primary key, and the others. ``{bytes}`` and ``{number}`` stand
+#: for the database's own types.
+_TABLES = {
+    "meta": ("name TEXT", "value TEXT"),
+    "campaigns": (
+        "name TEXT",
+        "settings TEXT, state TEXT, created_ms BIGINT, plan BIGINT, policy BIGINT",
+    ),
+    "plans": (
+        "campaign TEXT, version BIGINT",
+        "created_ms BIGINT, reason TEXT, policy BIGINT, plan TEXT",
+    ),
+    "policies": ("campaign TEXT, version BIGINT", "created_ms BIGINT, job TEXT, policy TEXT"),
+    "keys": ("id TEXT", "campaign TEXT, role TEXT, hash TEXT, created_ms BIGINT"),
+    "decisions": (
+        "",
+        "campaign TEXT, first_ms BIGINT, last_ms BIGINT, n BIGINT, records {bytes}",
+    ),
+    "asked": ("campaign TEXT, key TEXT", "time_ms BIGINT, record {bytes}"),
+    "rewards": (
+        "campaign TEXT, decision {bytes}, reward_id TEXT",
+        "value {number}, received_ms BIGINT, record {bytes}",
+    ),
+    "activations": ("campaign TEXT, decision {bytes}", "received_ms BIGINT, record {bytes}"),
+    "counts": (
+        "campaign TEXT, context TEXT, mode TEXT, writer TEXT",
+        "decisions BIGINT, rewards BIGINT, matches BIGINT",
+    ),
+    "jobs": (
+        "id TEXT",
+        "campaign TEXT, state TEXT, step TEXT, created_ms BIGINT, alive_ms BIGINT, result TEXT",
+    ),
+    "reports": ("campaign TEXT, day TEXT", "created_ms BIGINT, report TEXT"),
+    "forgotten": ("campaign TEXT, pseudonym TEXT", "before_ms BIGINT"),
 }
+
+_INDEXES = (("decisions", "first_ms"), ("asked", "time_ms"))
+
+
+def _names(columns: str) -> tuple[str, ...]:
+    return tuple(column.split()[0] for column in columns.split(", ") if column)
+
+
+#: The names of each table's columns, those of its key first, and how many make up the key.
+COLUMNS = {table: _names(key) + _names(others) for table, (key, others) in _TABLES.items()}
+_N_KEYS = {table: len(_names(key)) for table, (key, _) in _TABLES.items()}
 
 #: Tables whose rows are deleted with their campaign.
 OF_CAMPAIGNS = tuple(table for table, columns in COLUMNS.items() if "campaign" in columns)
@@ -186,17 +175,17 @@ class Connection:
         self._path = path
         self._file = path.stat()
 
-    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+    def execute(self, sql: str, *values: Any) -> list[Row]:
         """Run a statement and return its rows."""
         try:
-            return self._connection.execute(sql, parameters).fetchall()
+            return self._connection.execute(sql, values).fetchall()
         except sqlite3.Error as error:
             raise StoreError(str(error)) from error
 
-    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Generator[Row]:
+    def stream(self, sql: str, *values: Any) -> Generator[Row]:
         """Yield the rows of a statement, few of them in memory at a time; within ``reading``."""
         try:
-            yield from self._connection.execute(sql, parameters)
+            yield from self._connection.execute(sql, values)
         except sqlite3.Error as error:
             raise StoreError(str(error)) from error
 
@@ -205,45 +194,59 @@ class Connection:
         rows = self.execute("PRAGMA integrity_check(5)")
         return [f"the file is damaged: {row[0]}." for row in rows if row[0] != "ok"]
 
-    def insert(
-        self, table: str, columns: Sequence[str], rows: Sequence[Row], more: str = ""
-    ) -> list[Row]:
-        """Insert rows, many in a statement that ends with ``more``, and return what it returns."""
+    def select(self, table: str, columns: str = "", more: str = "", **equal: Any) -> list[Row]:
+        """Return columns, by default all, of the rows in which others have the values given.
+
+        ``more`` ends the statement.
+        """
+        columns = columns or ", ".join(COLUMNS[table])
+        where = " AND ".join(f"{name} = ?" for name in equal) or "TRUE"
+        return self.execute(f"SELECT {columns} FROM {table} WHERE {where} {more}", *equal.values())
+
+    def meta(self, name: str) -> str | None:
+        """Return a value that the store keeps about itself."""
+        rows = self.select("meta", "value", name=name)
+        return str(rows[0][0]) if rows else None
+
+    def insert(self, table: str, rows: Sequence[Row], more: str = "") -> list[Row]:
+        """Insert whole rows, many in a statement that ends with ``more``; return what it does."""
         found: list[Row] = []
         for start in range(0, len(rows), _MOST_ROWS):
             part = rows[start : start + _MOST_ROWS]
-            sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {_marks(part)} {more}"
-            found += self.execute(sql, [value for row in part for value in row])
+            into = f"{table} ({', '.join(COLUMNS[table])})"
+            sql = f"INSERT INTO {into} VALUES {_marks(part)} {more}"
+            found += self.execute(sql, *chain.from_iterable(part))
         return found
 
-    def insert_new(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> list[bool]:
+    def insert_new(self, table: str, rows: Sequence[Row]) -> list[bool]:
         """Insert rows whose key is not there yet, and say for each whether it was inserted.
 
         Of repeated keys the first one is.
         """
-        places = [columns.index(name) for name in _KEYS[table]]
+        n_keys = _N_KEYS[table]
         first: dict[Row, int] = {}
         for number, row in enumerate(rows):
-            first.setdefault(tuple([row[place] for place in places]), number)
+            first.setdefault(row[:n_keys], number)
         # Always in one order: two servers that insert the same rows would wait for each other.
         ordered = [rows[first[key]] for key in sorted(first)]
-        more = f"ON CONFLICT DO NOTHING RETURNING {', '.join(_KEYS[table])}"
-        inserted = {first[key] for key in self.insert(table, columns, ordered, more)}
+        more = f"ON CONFLICT DO NOTHING RETURNING {', '.join(COLUMNS[table][:n_keys])}"
+        inserted = {first[key] for key in self.insert(table, ordered, more)}
         return [number in inserted for number in range(len(rows))]
 
-    def rows_of(
-        self, table: str, keys: Sequence[str], wanted: Sequence[str], values: Sequence[Row]
-    ) -> list[Row | None]:
-        """Return the wanted columns of the row of each key, None where there is none."""
-        named = ", ".join(f"it.{name}" for name in (*keys, *wanted))
-        matching = " AND ".join(f"it.{key} = asked.column{n}" for n, key in enumerate(keys, 1))
+    def same_keys(self, table: str, rows: Sequence[Row]) -> list[Row | None]:
+        """Return the stored row with the key of each of these, None where there is none."""
+        columns, n_keys = COLUMNS[table], _N_KEYS[table]
+        stored = ", ".join(f"it.{name}" for name in columns)
+        matching = " AND ".join(f"it.{columns[n]} = asked.column{n + 1}" for n in range(n_keys))
+        keys = [row[:n_keys] for row in rows]
         found: dict[Row, Row] = {}
-        for start in range(0, len(values), _MOST_ROWS):
-            part = values[start : start + _MOST_ROWS]
-            sql = f"SELECT {named} FROM (VALUES {_marks(part)}) asked JOIN {table} it ON {matching}"
-            for row in self.execute(sql, [value for key in part for value in key]):
-                found[row[: len(keys)]] = row[len(keys) :]
-        return [found.get(value) for value in values]
+        for start in range(0, len(keys), _MOST_ROWS):
+            part = keys[start : start + _MOST_ROWS]
+            asked = f"(VALUES {_marks(part)}) asked"
+            sql = f"SELECT {stored} FROM {asked} JOIN {table} it ON {matching}"
+            for row in self.execute(sql, *chain.from_iterable(part)):
+                found[row[:n_keys]] = row
+        return [found.get(key) for key in keys]
 
     def check_file(self) -> None:
         """Raise ``StoreError`` if the file is not the one that was opened."""
@@ -289,22 +292,28 @@ def _marks(rows: Sequence[Row]) -> str:
 
 def make_tables(connection: Connection, types: Mapping[str, str], *, migrates: bool) -> None:
     """Create missing tables; refuse those of another version."""
-    connection.execute(TABLES[0])
-    connection.insert_new("meta", ("name", "value"), [("schema", SCHEMA_VERSION), ("change", "0")])
-    format_of(connection, is_older_good=migrates)
-    for table in TABLES[1:]:
-        connection.execute(table.format_map(types))
-    connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (SCHEMA_VERSION,))
+    for table, (key, others) in _TABLES.items():
+        columns = [f"{column} NOT NULL" for column in f"{key}, {others}".strip(", ").split(", ")]
+        if key:
+            columns.append(f"PRIMARY KEY ({', '.join(_names(key))})")
+        sql = f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(columns)})"
+        connection.execute(sql.format_map(types))
+        if table == "meta":
+            connection.insert_new("meta", [("schema", SCHEMA_VERSION), ("change", "0")])
+            format_of(connection, is_older_good=migrates)
+    for table, column in _INDEXES:
+        name = f"{table}_by_time"
+        connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {table} (campaign, {column})")
+    connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", SCHEMA_VERSION)
 
 
 def format_of(connection: Connection, *, is_older_good: bool = False) -> str:
     """Return the format of a store, or refuse it."""
-    try:
-        ((found,),) = connection.execute("SELECT value FROM meta WHERE name = 'schema'")
-    except ValueError as error:
-        raise InputError("this is no store of unswayed; name another one.") from error
+    found = connection.meta("schema")
+    if found is None:
+        raise InputError("this is no store of unswayed; name another one.")
     if found == SCHEMA_VERSION or (is_older_good and found in _MIGRATES_FROM):
-        return str(found)
+        return found
     mend = (
         "run `unswayed store migrate` after a backup"
         if found in _MIGRATES_FROM

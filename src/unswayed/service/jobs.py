@@ -18,7 +18,7 @@ from unswayed.limits.planner import plan_traffic
 from unswayed.policy import EpochPlan
 from unswayed.service import catalogue
 from unswayed.service.catalogue import Campaign, now_ms
-from unswayed.service.database import COLUMNS, Connection
+from unswayed.service.database import Connection
 from unswayed.service.errors import Refusal
 from unswayed.service.metrics import labelled
 from unswayed.service.planning import schedule_of
@@ -61,30 +61,25 @@ def jobs_of(
     connection: Connection, name: str, *, state: str | None = None, most: int = KEPT_JOBS
 ) -> list[Job]:
     """Return the jobs of a campaign, the newest first; those with a recorded state if given."""
-    where, values = ("", (name,)) if state is None else ("AND state = ?", (name, state))
-    rows = connection.execute(
-        f"SELECT {', '.join(COLUMNS['jobs'])} FROM jobs WHERE campaign = ? {where} "
-        f"ORDER BY created_ms DESC, id LIMIT {most}",
-        values,
-    )
-    return [Job.of(row) for row in rows]
+    equal = {"campaign": name} | ({} if state is None else {"state": state})
+    more = f"ORDER BY created_ms DESC, id LIMIT {most}"
+    return [Job.of(row) for row in connection.select("jobs", more=more, **equal)]
 
 
 def last_job_ms(connection: Connection, campaign: Campaign) -> int:
     """Return when the last job was created, or else the campaign; none of the future."""
     ((last,),) = connection.execute(
         "SELECT COALESCE(MAX(created_ms), ?) FROM jobs WHERE campaign = ? AND created_ms <= ?",
-        (campaign.created_ms, campaign.name, now_ms()),
+        campaign.created_ms,
+        campaign.name,
+        now_ms(),
     )
     return int(last)
 
 
 def job_of(connection: Connection, name: str, job_id: str) -> Job:
     """Return a job of a campaign."""
-    rows = connection.execute(
-        f"SELECT {', '.join(COLUMNS['jobs'])} FROM jobs WHERE campaign = ? AND id = ?",
-        (name, job_id),
-    )
+    rows = connection.select("jobs", campaign=name, id=job_id)
     if not rows:
         raise Refusal(404, "unknown_job", f"campaign {name!r} has no job {job_id[:80]!r}.")
     return Job.of(rows[0])
@@ -98,11 +93,12 @@ def add_job(connection: Connection, name: str) -> tuple[Job, bool]:
             return job, False
     now = now_ms()
     row = (secrets.token_hex(8), name, QUEUED, "", now, now, "{}")
-    connection.insert("jobs", COLUMNS["jobs"], [row])
+    connection.insert("jobs", [row])
     connection.execute(
         "DELETE FROM jobs WHERE campaign = ? AND created_ms < (SELECT MIN(created_ms) FROM (SELECT "
         f"created_ms FROM jobs WHERE campaign = ? ORDER BY created_ms DESC LIMIT {KEPT_JOBS}) n)",
-        (name, name),
+        name,
+        name,
     )
     return Job.of(row), True
 
@@ -120,7 +116,11 @@ def update_job(
     connection.execute(
         "UPDATE jobs SET alive_ms = ?, state = COALESCE(?, state), step = COALESCE(?, step), "
         "result = COALESCE(?, result) WHERE id = ?",
-        (now_ms(), state, step, text, job_id),
+        now_ms(),
+        state,
+        step,
+        text,
+        job_id,
     )
 
 
@@ -158,18 +158,15 @@ def claim(connection: Connection, name: str) -> bool:
     """Claim today's report; return whether nobody did before."""
     catalogue.campaign(connection, name)
     row = (name, today(), now_ms(), _CLAIMED)
-    (is_new,) = connection.insert_new("reports", COLUMNS["reports"], [row])
+    (is_new,) = connection.insert_new("reports", [row])
     return is_new
 
 
 def reports_of(connection: Connection, name: str) -> list[dict[str, Any]]:
     """Return the reports of a campaign, the newest first."""
     catalogue.campaign(connection, name)
-    rows = connection.execute(
-        "SELECT report FROM reports WHERE campaign = ? AND report <> ? ORDER BY day DESC",
-        (name, _CLAIMED),
-    )
-    return [json.loads(row[0]) for row in rows]
+    rows = connection.select("reports", "report", "ORDER BY day DESC", campaign=name)
+    return [json.loads(report) for (report,) in rows if report != _CLAIMED]
 
 
 def report_of(connection: Connection, name: str, day: str) -> dict[str, Any]:
@@ -189,11 +186,9 @@ _FAILURE = 0.1
 
 def counted(connection: Connection, name: str) -> tuple[dict[str, dict[str, Any]], dict[str, int]]:
     """Return decisions and rewards by context and mode, and over all of them."""
-    rows = connection.execute(
-        "SELECT context, mode, SUM(decisions), SUM(rewards), SUM(matches) FROM counts "
-        "WHERE campaign = ? GROUP BY context, mode ORDER BY context, mode",
-        (name,),
-    )
+    sums = "context, mode, SUM(decisions), SUM(rewards), SUM(matches)"
+    by_mode = "GROUP BY context, mode ORDER BY context, mode"
+    rows = connection.select("counts", sums, by_mode, campaign=name)
     contexts: dict[str, dict[str, Any]] = {}
     totals = {"decisions": 0, "rewards": 0, "explored": 0, "shadow": 0, "matches": 0}
     for context, mode, decisions, rewards, matches in rows:
@@ -311,7 +306,8 @@ def _target(
     needed = traffic.methods[0].total_interactions
     ((recent,),) = connection.execute(
         "SELECT COALESCE(SUM(n), 0) FROM decisions WHERE campaign = ? AND first_ms > ?",
-        (campaign.name, now_ms() - _RATE_MS),
+        campaign.name,
+        now_ms() - _RATE_MS,
     )
     age = min(max(now_ms() - campaign.created_ms, 1), _RATE_MS) / 1000.0
     shares = [plan.rule(context).explorer_share for context in contexts]

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from unswayed.errors import InputError
 from unswayed.service.catalogue import bump, now_ms
-from unswayed.service.database import COLUMNS, Connection
+from unswayed.service.database import Connection
 from unswayed.service.errors import Refusal
 
 Role = Literal["decide", "reward", "admin"]
@@ -45,40 +45,33 @@ def make_key(connection: Connection, campaign: str, role: str) -> str:
     """Make a key and return it; it cannot be shown again."""
     if role not in ROLES:
         raise InputError(f"the role is {role!r}; choose one of: {', '.join(ROLES)}.")
-    if campaign != EVERY_CAMPAIGN and not connection.execute(
-        "SELECT 1 FROM campaigns WHERE name = ?", (campaign,)
-    ):
+    if campaign != EVERY_CAMPAIGN and not connection.select("campaigns", "name", name=campaign):
         raise InputError(f"there is no campaign {campaign!r}; name one, or * for all.")
-    connection.insert_new("meta", COLUMNS["meta"], [("keyed", "1")])
+    connection.insert_new("meta", [("keyed", "1")])
     key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     key = f"{_PREFIX}_{key_id}_{secret}"
     row = (key_id, campaign, role, _hash(key), now_ms())
-    connection.insert("keys", COLUMNS["keys"], [row])
+    connection.insert("keys", [row])
     bump(connection)
     return key
 
 
 def all_keys(connection: Connection) -> dict[str, Key]:
     """Return all keys by id."""
-    rows = connection.execute(f"SELECT {', '.join(COLUMNS['keys'])} FROM keys")
-    return {row[0]: Key(*row) for row in rows}
+    return {row[0]: Key(*row) for row in connection.select("keys")}
 
 
 def had_keys(connection: Connection) -> bool:
     """Whether there is or was a key: from then on none means that nobody has access."""
-    sql = "SELECT 1 FROM meta WHERE name = 'keyed' UNION ALL SELECT 1 FROM keys LIMIT 1"
-    return bool(connection.execute(sql))
+    return connection.meta("keyed") is not None or bool(connection.select("keys", more="LIMIT 1"))
 
 
 def remove_key(connection: Connection, campaign: str, key_id: str) -> None:
     """Remove a key of a campaign; it opens nothing from then on."""
-    rows = connection.execute(
-        "SELECT id FROM keys WHERE id = ? AND campaign = ?", (key_id, campaign)
-    )
-    if not rows:
+    if not connection.select("keys", "id", id=key_id, campaign=campaign):
         raise Refusal(404, "unknown_key", f"campaign {campaign!r} has no key {key_id[:80]!r}.")
-    connection.insert_new("meta", COLUMNS["meta"], [("keyed", "1")])
-    connection.execute("DELETE FROM keys WHERE id = ?", (key_id,))
+    connection.insert_new("meta", [("keyed", "1")])
+    connection.execute("DELETE FROM keys WHERE id = ?", key_id)
     bump(connection)
 
 

@@ -43,7 +43,7 @@ from unswayed.service.deciding import OTHER_LEVEL
 from unswayed.service.errors import Refusal
 from unswayed.service.planning import Progress, contexts_of, schedule_of
 from unswayed.service.settings import Settings
-from unswayed.service.writing import CountKey, count_restored
+from unswayed.service.writing import Counts, count_restored
 
 #: Ours: niceness of background processes.
 _NICENESS = 10
@@ -59,7 +59,7 @@ class LearnedCampaign:
 
     log: LearnedLog
     progress: Progress
-    restored: Mapping[CountKey, int]
+    restored: Counts
     silent_share: float
 
 
@@ -77,7 +77,7 @@ def learn_campaign(
     there = catalogue.campaign(connection, name)
     settings = there.settings
     on_step("exporting")
-    restored: Counter[CountKey] = Counter()
+    restored: Counts = Counter()
     batches = records.export_batches(connection, name, restored=restored)
     events, plays, n_silent = learnable(batches, settings)
     age = 0.0
@@ -297,9 +297,7 @@ def report(connection: Connection, name: str, *, policy: int | None = None) -> d
     """
     campaign = catalogue.campaign(connection, name)
     version = campaign.policy_version if policy is None else policy
-    rows = connection.execute(
-        "SELECT version, created_ms FROM plans WHERE campaign = ? AND policy = ?", (name, version)
-    )
+    rows = connection.select("plans", "version, created_ms", campaign=name, policy=version)
     plans = {int(row[0]) for row in rows}
     since_ms = min((int(row[1]) for row in rows), default=None)
     alpha = campaign.settings.alpha
@@ -448,7 +446,9 @@ def make_report(connection: Connection, name: str, *, known: str | None = None) 
     with connection.transaction():
         connection.execute(
             "UPDATE reports SET report = ? WHERE campaign = ? AND day = ?",
-            (json.dumps(found), name, day),
+            json.dumps(found),
+            name,
+            day,
         )
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -54,7 +54,7 @@ class PostgresqlDatabase(Database):
     def create(self, *, migrates: bool = False) -> None:
         """Make the tables; of several servers that start at once, one does."""
         with self.connected() as connection, connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(?)", (_CREATING,))
+            connection.execute("SELECT pg_advisory_xact_lock(?)", _CREATING)
             types = {"bytes": "BYTEA", "number": "DOUBLE PRECISION"}
             make_tables(connection, types, migrates=migrates)
 
@@ -62,7 +62,7 @@ class PostgresqlDatabase(Database):
     def learner_lock(self) -> Iterator[None]:
         """Hold the lock that only one session of the database can hold."""
         with self.connected() as connection:
-            while not connection.execute("SELECT pg_try_advisory_lock(?)", (_LEARNING,))[0][0]:
+            while not connection.execute("SELECT pg_try_advisory_lock(?)", _LEARNING)[0][0]:
                 time.sleep(_LOCK_SECONDS)
             yield
 
@@ -84,11 +84,11 @@ class PostgresqlConnection(Connection):
         """Return nothing: PostgreSQL looks after its files itself."""
         return []
 
-    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+    def execute(self, sql: str, *values: Any) -> list[Row]:
         """Run a statement and return its rows."""
         try:
             statement = cast("Any", sql.replace("?", "%s"))
-            cursor = self._connection.execute(statement, parameters or None)
+            cursor = self._connection.execute(statement, values or None)
             return cursor.fetchall() if cursor.description else []
         except psycopg.DataError as error:
             # A character that no text of PostgreSQL has: whoever sent it is to blame.
@@ -96,11 +96,11 @@ class PostgresqlConnection(Connection):
         except psycopg.Error as error:
             raise StoreError(_first_line(error)) from error
 
-    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Generator[Row]:
+    def stream(self, sql: str, *values: Any) -> Generator[Row]:
         """Yield the rows of a statement from a cursor of the server."""
         try:
             with self._connection.cursor(name="stream") as cursor:
-                cursor.execute(cast("Any", sql.replace("?", "%s")), parameters or None)
+                cursor.execute(cast("Any", sql.replace("?", "%s")), values or None)
                 yield from cursor
         except psycopg.Error as error:
             raise StoreError(_first_line(error)) from error

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain, islice
@@ -23,7 +22,7 @@ from unswayed.learners.features.shape import NO_LEAF
 from unswayed.policy import Decider, EpochPlan
 from unswayed.service.catalogue import bump, now_ms, plan_of, policy_of
 from unswayed.service.catalogue import campaign as campaign_of
-from unswayed.service.database import COLUMNS, Connection, Database
+from unswayed.service.database import Connection, Database
 from unswayed.service.deciding import SHADOW, Ranking, from_bits, leaf_of, play_of
 from unswayed.service.errors import Refusal, bad_request
 from unswayed.service.planning import partition_of
@@ -35,7 +34,7 @@ from unswayed.service.tokens import (
     encode_record,
     encode_records,
 )
-from unswayed.service.writing import LONGEST_CHUNK_MS, CountKey
+from unswayed.service.writing import LONGEST_CHUNK_MS, CountKey, Counts
 
 #: Ours: decisions in a slice.
 SLICE = 50_000
@@ -62,7 +61,7 @@ def export_batches(
     *,
     since_ms: int = 0,
     until_ms: int | None = None,
-    restored: Counter[CountKey] | None = None,
+    restored: Counts | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the learnable decisions of a campaign whose windows are closed, in slices of time.
 
@@ -120,7 +119,9 @@ def _slices(
     rows = connection.execute(
         "SELECT first_ms, n FROM decisions WHERE campaign = ? AND first_ms > ? AND first_ms < ? "
         "ORDER BY first_ms",
-        (name, first_ms - LONGEST_CHUNK_MS, end_ms),
+        name,
+        first_ms - LONGEST_CHUNK_MS,
+        end_ms,
     )
     start, n_decisions = first_ms, 0
     for chunk_ms, n in rows:
@@ -135,7 +136,9 @@ def _chunks(connection: Connection, name: str, first_ms: int, end_ms: int) -> It
     """Yield the recorded decisions made from one time up to before another."""
     for (records,) in connection.execute(
         "SELECT records FROM decisions WHERE campaign = ? AND first_ms > ? AND first_ms < ?",
-        (name, first_ms - LONGEST_CHUNK_MS, end_ms),
+        name,
+        first_ms - LONGEST_CHUNK_MS,
+        end_ms,
     ):
         for record in decode_records(records):
             if first_ms <= record.time_ms < end_ms:
@@ -147,7 +150,7 @@ def _joined(
     name: str,
     first_ms: int,
     end_ms: int,
-    restored: Counter[CountKey] | None,
+    restored: Counts | None,
 ) -> Iterator[tuple[Record, list[tuple[int, float]]]]:
     """Yield the decisions of a slice that count, in order, with (time, value) of their rewards."""
     ids = (first_ms.to_bytes(6, "big"), end_ms.to_bytes(6, "big"))
@@ -157,18 +160,18 @@ def _joined(
     shown: set[bytes] = set()
     between = "WHERE campaign = ? AND decision >= ? AND decision < ?"
     for decision, value, received_ms, record in connection.execute(
-        f"SELECT decision, value, received_ms, record FROM rewards {between}", (name, *ids)
+        f"SELECT decision, value, received_ms, record FROM rewards {between}", name, *ids
     ):
         rewards.setdefault(decision, []).append((received_ms, value))
         decisions.setdefault(decision, decode_record(record))
     for decision, record in connection.execute(
-        f"SELECT decision, record FROM activations {between}", (name, *ids)
+        f"SELECT decision, record FROM activations {between}", name, *ids
     ):
         shown.add(decision)
         decisions.setdefault(decision, decode_record(record))
     if restored is not None:
         lost = islice(decisions.values(), n_recorded, None)
-        restored.update(CountKey(name, record.context, record.mode) for record in lost)
+        restored.update((CountKey.of(record), "decisions") for record in lost)
     for id_ in sorted(decisions):
         record = decisions[id_]
         given = rewards.get(id_, [])
@@ -231,9 +234,8 @@ def aggregated(rewards: list[tuple[int, float]], settings: Settings) -> float:
 def find_record(connection: Connection, name: str, id_: bytes) -> Record | None:
     """Return a decision by its id; rows of the store that can hold it are few."""
     for table in ("rewards", "activations"):
-        found = connection.rows_of(table, ("campaign", "decision"), ("record",), [(name, id_)])
-        if found[0] is not None:
-            return decode_record(found[0][0])
+        for (record,) in connection.select(table, "record", campaign=name, decision=id_):
+            return decode_record(record)
     ms = int.from_bytes(id_[:6], "big")
     found_here = (one for one in _chunks(connection, name, ms, ms + 1) if one.id == id_)
     return next(found_here, None)
@@ -253,7 +255,7 @@ def recent_decisions(connection: Connection, name: str, user: str | None) -> dic
     found: list[Record] = []
     n_read = 0
     sql = "SELECT records FROM decisions WHERE campaign = ? ORDER BY first_ms DESC"
-    with connection.reading(), closing(connection.stream(sql, (name,))) as rows:
+    with connection.reading(), closing(connection.stream(sql, name)) as rows:
         newest_first = chain.from_iterable(
             sorted(decode_records(records), key=lambda one: one.id, reverse=True)
             for (records,) in rows
@@ -265,9 +267,9 @@ def recent_decisions(connection: Connection, name: str, user: str | None) -> dic
             if len(found) == MOST_LISTED:
                 break
     decisions = []
-    sql = "SELECT received_ms, value FROM rewards WHERE campaign = ? AND decision = ?"
+    columns = "received_ms, value"
     for record in found:
-        rewards = connection.execute(sql, (name, record.id))
+        rewards = connection.select("rewards", columns, campaign=name, decision=record.id)
         reward = aggregated(rewards, settings) if rewards else None
         decisions.append({**_shown(record), "plan": record.plan, "reward": reward})
     return {"n_read": n_read, "decisions": decisions}
@@ -331,10 +333,8 @@ def explain(connection: Connection, name: str, decision: str, secret: bytes) -> 
         ruling = Ranking(plan, policy).ruling(ruling, record.context, frozenset(eligible))
     is_shadow = record.mode == SHADOW
     planned = record.planned_action if is_shadow else record.action
-    rewards = connection.execute(
-        "SELECT reward_id, value, received_ms FROM rewards WHERE campaign = ? AND decision = ?",
-        (name, id_),
-    )
+    columns = "reward_id, value, received_ms"
+    rewards = connection.select("rewards", columns, campaign=name, decision=id_)
     why = _WHY[ruling.mode].format(
         share=rule.explorer_share,
         control=plan.control_share,
@@ -385,10 +385,7 @@ def pseudonym(secret: bytes, campaign: str, user: str) -> str:
 
 def forgotten_of(connection: Connection, name: str) -> dict[str, int]:
     """Return until when tokens of forgotten users are refused, by pseudonym."""
-    rows = connection.execute(
-        "SELECT pseudonym, before_ms FROM forgotten WHERE campaign = ?", (name,)
-    )
-    return {row[0]: int(row[1]) for row in rows}
+    return dict(connection.select("forgotten", "pseudonym, before_ms", campaign=name))
 
 
 def refuse_tokens(connection: Connection, name: str, user: str, secret: bytes) -> None:
@@ -400,9 +397,9 @@ def refuse_tokens(connection: Connection, name: str, user: str, secret: bytes) -
         "ON CONFLICT (campaign, pseudonym) DO UPDATE SET before_ms = excluded.before_ms "
         "WHERE excluded.before_ms > forgotten.before_ms"
     )
-    connection.insert("forgotten", COLUMNS["forgotten"], [row], more)
+    connection.insert("forgotten", [row], more)
     # What names accounts is not kept either; the next report is made without this one.
-    connection.execute("DELETE FROM reports WHERE campaign = ?", (name,))
+    connection.execute("DELETE FROM reports WHERE campaign = ?", name)
     bump(connection)
 
 
@@ -410,9 +407,8 @@ def delete_user(database: Database, name: str, user: str) -> dict[str, int]:
     """Delete all that was recorded of a user, and return how much it was."""
     deleted = {"decisions": 0}
     with database.connected() as connection:
-        times = connection.execute(
-            "SELECT DISTINCT first_ms FROM decisions WHERE campaign = ? ORDER BY first_ms", (name,)
-        )
+        order = "ORDER BY first_ms"
+        times = connection.select("decisions", "DISTINCT first_ms", order, campaign=name)
         for (first_ms,) in times:
             with connection.transaction():
                 deleted["decisions"] += _rewrite(connection, name, first_ms, user)
@@ -425,8 +421,8 @@ def delete_user(database: Database, name: str, user: str) -> dict[str, int]:
 def _rewrite(connection: Connection, name: str, first_ms: int, user: str) -> int:
     """Write the rows of a time again without a user's decisions; return how many these were."""
     n_deleted = 0
-    where = "WHERE campaign = ? AND first_ms = ?"
-    for (data,) in connection.execute(f"SELECT records FROM decisions {where}", (name, first_ms)):
+    where = "WHERE campaign = ? AND first_ms = ? AND records = ?"
+    for (data,) in connection.select("decisions", "records", campaign=name, first_ms=first_ms):
         records = decode_records(data)
         kept = [encode_record(record) for record in records if record.user != user]
         if len(kept) == len(records):
@@ -434,10 +430,10 @@ def _rewrite(connection: Connection, name: str, first_ms: int, user: str) -> int
         n_deleted += len(records) - len(kept)
         row = (name, first_ms, data)
         if kept:
-            sql = f"UPDATE decisions SET records = ?, n = ? {where} AND records = ?"
-            connection.execute(sql, (encode_records(kept), len(kept), *row))
+            sql = f"UPDATE decisions SET records = ?, n = ? {where}"
+            connection.execute(sql, encode_records(kept), len(kept), *row)
         else:
-            connection.execute(f"DELETE FROM decisions {where} AND records = ?", row)
+            connection.execute(f"DELETE FROM decisions {where}", *row)
     return n_deleted
 
 
@@ -445,12 +441,12 @@ def _delete_rows(connection: Connection, name: str, table: str, column: str, use
     """Delete the rows of a table whose record is a user's, one at a time."""
     sql = f"SELECT {column}, record FROM {table} WHERE campaign = ?"
     with connection.reading():
-        rows = connection.stream(sql, (name,))
+        rows = connection.stream(sql, name)
         keys = [key for key, record in rows if decode_record(record).user == user]
     for key in set(keys):
         with connection.transaction():
             connection.execute(
-                f"DELETE FROM {table} WHERE campaign = ? AND {column} = ?", (name, key)
+                f"DELETE FROM {table} WHERE campaign = ? AND {column} = ?", name, key
             )
     return len(keys)
 
@@ -477,8 +473,8 @@ def delete_old(database: Database, campaign: str, before_ms: int) -> bool:
         for table, column in _TIMES.items():
             # A row of decisions goes when the last that may be in it does.
             limit = before_ms - (LONGEST_CHUNK_MS if table == "decisions" else 0)
-            first = f"SELECT {column} FROM {table} WHERE campaign = ? ORDER BY {column} LIMIT 1"
-            while rows := connection.execute(first, (campaign,)):
+            first = f"ORDER BY {column} LIMIT 1"
+            while rows := connection.select(table, column, first, campaign=campaign):
                 is_id = column == "decision"
                 oldest = int.from_bytes(rows[0][0][:6], "big") if is_id else rows[0][0]
                 if oldest >= limit:
@@ -489,6 +485,7 @@ def delete_old(database: Database, campaign: str, before_ms: int) -> bool:
                 with connection.transaction():
                     connection.execute(
                         f"DELETE FROM {table} WHERE campaign = ? AND {column} < ?",
-                        (campaign, until.to_bytes(6, "big") if is_id else until),
+                        campaign,
+                        until.to_bytes(6, "big") if is_id else until,
                     )
     return True

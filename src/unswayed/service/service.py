@@ -18,7 +18,7 @@ from unswayed.errors import InputError
 from unswayed.policy import Decider
 from unswayed.service import catalogue, jobs, keys, writing
 from unswayed.service.catalogue import now_ms
-from unswayed.service.database import Connection, Database, StoreError
+from unswayed.service.database import Connection, Database, Row, StoreError
 from unswayed.service.deciding import DecideRequest, Serving, check_name
 from unswayed.service.errors import Refusal, store_unavailable
 from unswayed.service.metrics import Metrics, process_numbers
@@ -32,7 +32,7 @@ from unswayed.service.tokens import (
     encode_record,
     signing_keys,
 )
-from unswayed.service.writing import CountKey, NewActivation, NewAsked, NewReward
+from unswayed.service.writing import Report
 
 #: Ours: seconds between checks for changes in the store, which take microseconds.
 POLL_SECONDS = 0.25
@@ -94,8 +94,7 @@ class Watcher:
                 if self._connection is None:
                     self._connection = self._database.connect()
                 self._connection.check_file()
-                sql = "SELECT value FROM meta WHERE name = 'change'"
-                change = int(self._connection.execute(sql)[0][0])
+                change = int(self._connection.meta("change") or 0)
                 # Another file, such as a backup put in its place, may have the same number.
                 if is_new or change != self.state.change:
                     self.state = self._loaded(self._connection, change)
@@ -324,7 +323,7 @@ class Service:
         if is_keyed:
             rows = [
                 # Those without a key get one that nobody else can have.
-                NewAsked(campaign, request.idempotency_key or f"\x01{one.id.hex()}", now, payload)
+                (campaign, request.idempotency_key or f"\x01{one.id.hex()}", now, payload)
                 for (request, one), payload in zip(made, payloads, strict=True)
             ]
             payloads = list(await self._written(writing.write_asked, rows))
@@ -358,23 +357,22 @@ class Service:
             one if isinstance(one, Refusal) else self._new_reward(serving, one, received)
             for one in asked
         ]
-        kept = await self._written(
-            writing.write_rewards, [row for row in checked if isinstance(row, NewReward)]
-        )
-        n_new = sum(one is not None and one.is_new for one in kept)
+        reports = [one for one in checked if isinstance(one, Report)]
+        kept = await self._written(writing.write_rewards, reports)
+        n_new = sum(is_new for _, is_new in kept)
         self.metrics.count("unswayed_rewards_total", n_new, campaign=campaign)
-        left = iter(kept)
+        rows = iter(kept)
         return [
-            row if isinstance(row, Refusal) else _reward_response(serving, row, next(left))
-            for row in checked
+            one if isinstance(one, Refusal) else _reward_response(serving, one, next(rows)[0])
+            for one in checked
         ]
 
     def _new_reward(
         self, serving: Serving, request: RewardRequest, received: int
-    ) -> NewReward | Refusal:
+    ) -> Report | Refusal:
         settings = serving.settings
         try:
-            record, payload = self._opened(serving, request.token)
+            report = self._report(serving, request.token, received)
             value = settings.check_reward(request.reward)
             # Where the first counts there is one reward, however it is called.
             name = "" if settings.aggregation == "first" else request.reward_id
@@ -384,25 +382,20 @@ class Service:
             return refusal
         except InputError as error:
             return Refusal(422, "bad_reward", str(error))
-        is_late = received > record.time_ms + 1000.0 * settings.reward_window
-        key = CountKey(serving.name, record.context, record.mode)
-        return NewReward(serving.name, record.id, name, value, received, payload, is_late, key)
+        return report._replace(reward_id=name, value=value)
 
     async def activate(self, campaign: str, request: ActivateRequest) -> ActivateResponse:
         """Take in that a decision was shown; the response is given when that is on the disk."""
         await self.watcher.find_keys([request.token])
         serving = self.watcher.state.campaign(campaign)
-        received = serving.now()
-        record, payload = self._opened(serving, request.token)
-        is_late = received > record.time_ms + 1000.0 * serving.settings.reward_window
-        row = NewActivation(serving.name, record.id, received, payload, is_late)
-        (activated,) = await self._written(writing.write_activations, [row])
-        if activated is None:
+        report = self._report(serving, request.token, serving.now())
+        ((row, _),) = await self._written(writing.write_activations, [report])
+        if row is None:
             raise _too_late(serving)
-        return ActivateResponse(record.id.hex(), activated)
+        return ActivateResponse(report.record.id.hex(), row[2])
 
-    def _opened(self, serving: Serving, token: str) -> tuple[Record, bytes]:
-        """Return the decision of a token, or refuse one of another campaign."""
+    def _report(self, serving: Serving, token: str, received: int) -> Report:
+        """Return a report on the decision of a token, or refuse one of another campaign."""
         record, payload = self.watcher.signer.opened(token)
         # A campaign that was deleted and made again is another one.
         if record.campaign != serving.name or record.time_ms < serving.created_ms:
@@ -413,7 +406,8 @@ class Service:
             until = serving.forgotten.get(pseudonym(secret, serving.name, record.user), 0)
             if record.time_ms < until:
                 raise Refusal(410, "forgotten", "what was recorded of this user was deleted.")
-        return record, payload
+        is_late = received > record.time_ms + 1000.0 * serving.settings.reward_window
+        return Report(record, payload, received, is_late)
 
     async def _written(self, write: writing.Write, rows: Sequence[Any]) -> Sequence[Any]:
         """Write rows durably, or refuse with 503."""
@@ -443,15 +437,14 @@ def _asked_for(record: Record) -> tuple[object, ...]:
     return record.user, record.attributes or record.context, eligible
 
 
-def _reward_response(
-    serving: Serving, row: NewReward, kept: writing.KeptReward | None
-) -> RewardResponse | Refusal:
-    if kept is None:
+def _reward_response(serving: Serving, report: Report, row: Row | None) -> RewardResponse | Refusal:
+    if row is None:
         return _too_late(serving)
-    if kept.value != row.value:
-        text = f"this decision has the reward {kept.value:g} already; it counts once."
+    _, decision, reward_id, value, received_ms, _ = row
+    if value != report.value:
+        text = f"this decision has the reward {value:g} already; it counts once."
         return Refusal(409, "reward_conflict", text)
-    return RewardResponse(row.decision.hex(), kept.value, row.reward_id, kept.received_ms)
+    return RewardResponse(decision.hex(), value, reward_id, received_ms)
 
 
 def _too_late(serving: Serving) -> Refusal:

@@ -26,7 +26,7 @@ import msgspec
 from unswayed.errors import InputError, option
 from unswayed.policy import new_secret
 from unswayed.service.catalogue import bump
-from unswayed.service.database import COLUMNS, Connection
+from unswayed.service.database import Connection
 from unswayed.service.errors import Refusal, bad_request
 from unswayed.storage import whole_file
 
@@ -227,22 +227,22 @@ def bound_secrets(connection: Connection, path: Path | None, default: Path) -> S
 
     A new store is bound to it.
     """
-    rows = connection.execute("SELECT value FROM meta WHERE name = 'secret'")
+    before = connection.meta("secret")
     text = os.environ.get(VARIABLE)
     if path is None and text:
         found, where = Secrets.parsed(text, VARIABLE), VARIABLE
     else:
         path = default if path is None else path
         where = str(path)
-        if rows and not path.exists():
+        if before is not None and not path.exists():
             raise InputError(
-                f"the store was made with a secret (fingerprint {rows[0][0]}) and {path} is not "
+                f"the store was made with a secret (fingerprint {before}) and {path} is not "
                 f"there; give {option('--secret')} the file it was made with, or set {VARIABLE}."
             )
         found = load_or_make(path)
     with connection.transaction():
-        connection.insert_new("meta", COLUMNS["meta"], [("secret", found.fingerprint)])
-        ((bound,),) = connection.execute("SELECT value FROM meta WHERE name = 'secret'")
+        connection.insert_new("meta", [("secret", found.fingerprint)])
+        bound = connection.meta("secret")
         if bound != found.fingerprint:
             raise InputError(
                 f"the store belongs to the secret with fingerprint {bound}, and {where} holds "
@@ -278,13 +278,11 @@ def retire(connection: Connection, key_id: str) -> None:
 
 def _nonces(connection: Connection) -> list[list[str]]:
     """Return ids and nonces of the signing keys, the newest last."""
-    rows = connection.execute("SELECT value FROM meta WHERE name = 'signing'")
-    found: list[list[str]] = json.loads(rows[0][0])["nonces"] if rows else []
+    found: list[list[str]] = json.loads(connection.meta("signing") or '{"nonces": []}')["nonces"]
     return found
 
 
 def _keep(connection: Connection, nonces: list[list[str]]) -> None:
     row = ("signing", json.dumps({"nonces": nonces, "retired": []}))
-    more = "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-    connection.insert("meta", COLUMNS["meta"], [row], more)
+    connection.insert("meta", [row], "ON CONFLICT (name) DO UPDATE SET value = excluded.value")
     bump(connection)

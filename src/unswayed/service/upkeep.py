@@ -35,10 +35,10 @@ def check_store(url: str, secret: Secrets | None) -> dict[str, Any]:
     with opened(url).connected() as connection, connection.reading():
         found = {"format": format_of(connection), "campaigns": numbers}
         problems = connection.damage()
-        rows = connection.execute("SELECT value FROM meta WHERE name = 'secret'")
-        if secret is not None and rows and rows[0][0] != secret.fingerprint:
+        bound = connection.meta("secret")
+        if secret is not None and bound not in (None, secret.fingerprint):
             problems.append(
-                f"the store belongs to the secret with fingerprint {rows[0][0]}, and this one has "
+                f"the store belongs to the secret with fingerprint {bound}, and this one has "
                 f"{secret.fingerprint}."
             )
         for campaign in catalogue.campaigns(connection):
@@ -53,7 +53,7 @@ def _check_campaign(
     name = campaign.name
 
     def rows_of(table: str, columns: str) -> Iterator[Row]:
-        return connection.stream(f"SELECT {columns} FROM {table} WHERE campaign = ?", (name,))
+        return connection.stream(f"SELECT {columns} FROM {table} WHERE campaign = ?", name)
 
     def unreadable(kind: str, table: str, read: Callable[[Any], object]) -> Iterator[str]:
         for version, text in rows_of(table, f"version, {kind}"):
@@ -121,7 +121,7 @@ def _copied(url: str, to: str) -> dict[str, int]:
             for table, columns in COLUMNS.items():
                 rows = source.stream(f"SELECT {', '.join(columns)} FROM {table}")
                 while part := list(islice(rows, _ROWS)):
-                    copy.insert(table, columns, part)
+                    copy.insert(table, part)
                     numbers[table] += len(part)
         return numbers
 

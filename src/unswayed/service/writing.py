@@ -13,12 +13,12 @@ import secrets
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from unswayed.service.database import COLUMNS, Connection, Database, StoreError
+from unswayed.service.database import Connection, Database, Row, StoreError
 from unswayed.service.tokens import Record, decode_record, encode_records
 
 logger = logging.getLogger("unswayed.service")
@@ -50,45 +50,24 @@ class CountKey(NamedTuple):
     context: str
     mode: str
 
+    @classmethod
+    def of(cls, record: Record) -> CountKey:
+        """Return the key of a decision."""
+        return cls(record.campaign, record.context, record.mode)
 
-class NewReward(NamedTuple):
-    """A reward to be written; ``is_late`` ones are only compared with what is there."""
 
-    campaign: str
-    decision: bytes
-    reward_id: str
-    value: float
+class Report(NamedTuple):
+    """A reward or activation to be written; if it ``is_late`` it is only compared with the store's.
+
+    ``payload`` is the decision that it is about as bytes.
+    """
+
+    record: Record
+    payload: bytes
     received_ms: int
-    record: bytes
     is_late: bool
-    key: CountKey
-
-
-class KeptReward(NamedTuple):
-    """What the store has of a reward; ``is_new``: since this request."""
-
-    value: float
-    received_ms: int
-    is_new: bool = False
-
-
-class NewActivation(NamedTuple):
-    """An activation to be written."""
-
-    campaign: str
-    decision: bytes
-    received_ms: int
-    record: bytes
-    is_late: bool
-
-
-class NewAsked(NamedTuple):
-    """A decision under an idempotency key."""
-
-    campaign: str
-    key: str
-    time_ms: int
-    record: bytes
+    reward_id: str = ""
+    value: float = 0.0
 
 
 class Recorded(NamedTuple):
@@ -99,17 +78,17 @@ class Recorded(NamedTuple):
     payloads: Sequence[bytes]
 
 
-#: Numbers of decisions, of rewards, and of shadow decisions that match the plan.
-Counts = Counter[tuple[CountKey, Literal["decisions", "rewards", "matches"]]]
+#: Numbers of "decisions", of "rewards", and of shadow decisions that match the plan: "matches".
+Counts = Counter[tuple[CountKey, str]]
 
 
 def counted(records: Iterable[Record]) -> Counts:
     """Return the numbers of decisions by context and mode."""
-    alike = Counter((r.campaign, r.context, r.mode, r.action == r.planned_action) for r in records)
+    alike = Counter((CountKey.of(one), one.action == one.planned_action) for one in records)
     counts: Counts = Counter()
-    for (*key, is_match), n in alike.items():
-        counts[CountKey(*key), "decisions"] += n
-        counts[CountKey(*key), "matches"] += n * is_match
+    for (key, is_match), n in alike.items():
+        counts[key, "decisions"] += n
+        counts[key, "matches"] += n * is_match
     return counts
 
 
@@ -249,7 +228,7 @@ class Writer:
                     for request in alike:
                         request.results = list(islice(given, len(request.rows)))
                 write_chunks(self._connection, decisions)
-                _write_counts(self._connection, self._name, own)
+                write_counts(self._connection, self._name, own)
         except Exception as error:  # whatever it is, nobody may be left waiting
             if self.is_healthy:
                 logger.warning("%s", error)
@@ -296,81 +275,77 @@ def write_chunks(connection: Connection, decisions: list[Recorded]) -> None:
         payloads = [payload for one in alike for payload in one.payloads]
         times = [one.time_ms for one in alike]
         rows.append((campaign, min(times), max(times), len(payloads), encode_records(payloads)))
-    connection.insert("decisions", COLUMNS["decisions"], rows)
+    connection.insert("decisions", rows)
 
 
-def _add_counts(
-    connection: Connection, writer: str, counts: Mapping[CountKey, Sequence[int]], change: str
+def write_counts(
+    connection: Connection, writer: str, counts: Counts, change: str = "counts.{0} + excluded.{0}"
 ) -> None:
-    """Insert or change rows of counters; ``change`` says how, for the column ``{0}``."""
+    """Insert or change counters; ``change`` says how, for the column ``{0}``.
+
+    Every writer has rows of its own: no two processes wait for each other.
+    """
     names = ("decisions", "rewards", "matches")
     changes = ", ".join(f"{name} = {change.format(name)}" for name in names)
-    connection.insert(
-        "counts",
-        ("campaign", "context", "mode", "writer", *names),
-        [(*key, writer, *numbers) for key, numbers in counts.items()],
-        f"ON CONFLICT (campaign, context, mode, writer) DO UPDATE SET {changes}",
-    )
+    rows = [
+        (*key, writer, *(counts[key, name] for name in names))
+        for key in dict.fromkeys(key for key, _ in counts)
+    ]
+    more = f"ON CONFLICT (campaign, context, mode, writer) DO UPDATE SET {changes}"
+    connection.insert("counts", rows, more)
 
 
-def _write_counts(connection: Connection, writer: str, counts: Counts) -> None:
-    # Every writer has rows of its own: no two processes wait for each other.
-    rows = {
-        key: (counts[key, "decisions"], counts[key, "rewards"], counts[key, "matches"])
-        for key, _ in counts
-    }
-    _add_counts(connection, writer, rows, "counts.{0} + excluded.{0}")
-
-
-def count_restored(connection: Connection, found: Mapping[CountKey, int]) -> None:
+def count_restored(connection: Connection, found: Counts) -> None:
     """Count decisions that were lost in a crash and brought back by their rewards.
 
     They are those of all times, and none is lost again: numbers only grow.
     """
     larger = "CASE WHEN excluded.{0} > counts.{0} THEN excluded.{0} ELSE counts.{0} END"
-    _add_counts(connection, "restored", {key: (n, 0, 0) for key, n in found.items()}, larger)
+    write_counts(connection, "restored", found, larger)
+
+
+def _first_rows(
+    connection: Connection, table: str, rows: Sequence[Row], is_late: Sequence[bool]
+) -> list[tuple[Row | None, bool]]:
+    """Write rows whose key is new, unless they are late.
+
+    Return what the store has under the key of each, None if nothing, and whether it is new.
+    """
+    timely = [row for row, late in zip(rows, is_late, strict=True) if not late]
+    inserted = iter(connection.insert_new(table, timely))
+    is_new = [not late and next(inserted) for late in is_late]
+    old = [row for row, new in zip(rows, is_new, strict=True) if not new]
+    there = iter(connection.same_keys(table, old))
+    return [(row if new else next(there), new) for row, new in zip(rows, is_new, strict=True)]
 
 
 def write_rewards(
-    connection: Connection, rows: list[NewReward], counts: Counts
-) -> Sequence[KeptReward | None]:
-    """Write rewards that are new, and return what the store has of each; None if nothing.
-
-    A late reward is not written: what came in time before it is returned, if anything did.
-    """
-    timely = [row[:6] for row in rows if not row.is_late]
-    inserted = iter(connection.insert_new("rewards", NewReward._fields[:6], timely))
-    is_new = [not row.is_late and next(inserted) for row in rows]
-    old = [row[:3] for row, new in zip(rows, is_new, strict=True) if not new]
-    wanted = ("value", "received_ms")
-    found = iter(connection.rows_of("rewards", NewReward._fields[:3], wanted, old))
-    kept: list[KeptReward | None] = []
-    for row, new in zip(rows, is_new, strict=True):
-        if new:
-            counts[row.key, "rewards"] += 1
-            kept.append(KeptReward(row.value, row.received_ms, is_new=True))
-        else:
-            there = next(found)
-            kept.append(None if there is None else KeptReward(*there))
+    connection: Connection, reports: list[Report], counts: Counts
+) -> list[tuple[Row | None, bool]]:
+    """Write rewards, and return the row of each in the store, if any, and whether it is new."""
+    rows = [
+        (one.record.campaign, one.record.id, one.reward_id, one.value, one.received_ms, one.payload)
+        for one in reports
+    ]
+    kept = _first_rows(connection, "rewards", rows, [one.is_late for one in reports])
+    for one, (_, is_new) in zip(reports, kept, strict=True):
+        if is_new:
+            counts[CountKey.of(one.record), "rewards"] += 1
     return kept
 
 
 def write_activations(
-    connection: Connection, rows: list[NewActivation], _: Counts
-) -> Sequence[int | None]:
-    """Write activations that are new, and return when each decision was activated; None if late."""
-    columns = NewActivation._fields[:4]
-    connection.insert_new("activations", columns, [row[:4] for row in rows if not row.is_late])
-    keys = [row[:2] for row in rows]
-    found = connection.rows_of("activations", columns[:2], ("received_ms",), keys)
-    return [None if row is None else int(row[0]) for row in found]
+    connection: Connection, reports: list[Report], _: Counts
+) -> list[tuple[Row | None, bool]]:
+    """Write activations, and return the row of each in the store, if any, and whether it is new."""
+    rows = [(one.record.campaign, one.record.id, one.received_ms, one.payload) for one in reports]
+    return _first_rows(connection, "activations", rows, [one.is_late for one in reports])
 
 
-def write_asked(connection: Connection, rows: list[NewAsked], counts: Counts) -> Sequence[bytes]:
-    """Write decisions under an idempotency key, and return the first one under that key."""
-    inserted = connection.insert_new("asked", NewAsked._fields, rows)
-    new = [row for row, is_new in zip(rows, inserted, strict=True) if is_new]
-    counts.update(counted(decode_record(row.record) for row in new))
-    write_chunks(connection, [Recorded(row.campaign, row.time_ms, [row.record]) for row in new])
-    found = connection.rows_of("asked", ("campaign", "key"), ("record",), [r[:2] for r in rows])
-    return [row[0] for row in found if row is not None]
+def write_asked(connection: Connection, rows: list[Row], counts: Counts) -> list[bytes]:
+    """Write rows of decisions under idempotency keys; return the first decision of each key."""
+    kept = _first_rows(connection, "asked", rows, [False] * len(rows))
+    new = [row for row, is_new in kept if row is not None and is_new]
+    counts.update(counted(decode_record(payload) for *_, payload in new))
+    write_chunks(connection, [Recorded(row[0], row[2], [row[3]]) for row in new])
+    return [row[3] for row, _ in kept if row is not None]
