@@ -242,8 +242,6 @@ class Endpoint:
         if self.decoder is not None:
             if not isinstance(body, bytes):
                 body = await read_body(service, headers, body)
-            elif len(body) > service.server.max_request_bytes:
-                raise _too_large(service.server.max_request_bytes)
             decoded = self._decoded(body)
         query = {}
         if query_string:

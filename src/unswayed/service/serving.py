@@ -294,8 +294,8 @@ _ON_ITS_WAY_SECONDS = 0.25
 #: Ours: bytes of framing that each byte of a body may bring; a chunk of one byte brings five.
 _FRAMING = 6
 
-#: Ours: longest body that takes the short way in several pieces; others are counted as they grow.
-_SHORT_BODY = 16_384
+#: Ours: longest body that takes the short way; others are counted as they grow.
+_SHORT_BODY = 65_536
 
 #: Ours: descriptors of a worker that are no connections: the store's, logs, processes it starts.
 OTHER_DESCRIPTORS = 200
@@ -323,6 +323,7 @@ class _Whole:
         self._handling: Coroutine[Any, Any, Reply | Response]
         self.keep_alive = True
         self.response_complete = False
+        self.more_body = True
         self.body = b""
 
     def begin(self) -> None:
@@ -349,8 +350,8 @@ class _Whole:
 class LimitedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with limits, those of ``[server]``.
 
-    Decisions and rewards take a short way if they are small or come in one piece: uvicorn's, with
-    a task and an event for each request, costs more than deciding does.
+    Decisions and rewards of a stated and small size take a short way: uvicorn's, with a task and an
+    event for each request, costs more than deciding does.
     """
 
     limits: ClassVar[ServerSettings]
@@ -363,7 +364,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self._outside_body = 0
         self._seen: tuple[object, ...] = ()
         self._seen_at = math.inf
-        self._whole: _Whole | None = None
         super().connection_made(transport)
         kind = type(self)
         if kind._sweeping is None:
@@ -373,8 +373,6 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """End the connection; a first request that is on its way is answered before."""
-        if self._whole is not None:
-            self._take_long_way()
         end = super().shutdown
         if not self._n_requests:
             self.loop.call_later(_ON_ITS_WAY_SECONDS, end)
@@ -385,10 +383,6 @@ class LimitedProtocol(HttpToolsProtocol):
         """Parse, and refuse a request with too much outside of its body."""
         n_before, was_receiving = self._n_requests, self._is_receiving
         super().data_received(data)
-        if self._whole is not None:
-            stated = dict(self.headers).get(b"content-length", b"")
-            if not stated.isdigit() or int(stated) > _SHORT_BODY:
-                self._take_long_way()
         n_begun = self._n_requests - n_before
         # Of a piece with the end of another request it is not known what belongs to the last one.
         if self._is_receiving and n_begun <= (not was_receiving or not n_before):
@@ -397,13 +391,11 @@ class LimitedProtocol(HttpToolsProtocol):
                 self._refuse(431, "headers_too_large", "the headers are too long; send fewer.")
 
     def on_message_begin(self) -> None:
-        """Begin a request; what uvicorn keeps of it is made if it takes the long way."""
+        """Begin a request."""
         self._n_requests += 1
         self._is_receiving = True
         self._outside_body = 0
-        self.url = b""
-        self.headers = []
-        self.expect_100_continue = False
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Choose the way of the request."""
@@ -417,39 +409,26 @@ class LimitedProtocol(HttpToolsProtocol):
             and self.parser.get_http_version() == "1.1"
             and self.parser.should_keep_alive()
             and not self.parser.should_upgrade()
+            and (stated := dict(self.headers).get(b"content-length", b"")).isdigit()
+            and int(stated) <= min(_SHORT_BODY, self.limits.max_request_bytes)
         ):
-            self._whole = _Whole(self, busy[1].decode(), _ENDPOINTS[busy[2]])
+            cycle: Any = _Whole(self, busy[1].decode(), _ENDPOINTS[busy[2]])
+            self.cycle = cycle  # it is used like uvicorn's
         else:
-            self._take_long_way()
-
-    def _take_long_way(self) -> None:
-        """Hand the request over to uvicorn, with as much of its body as there is."""
-        whole, self._whole = self._whole, None
-        url, headers, expected = self.url, self.headers, self.expect_100_continue
-        super().on_message_begin()
-        self.url, self.expect_100_continue = url, expected
-        self.headers += headers
-        super().on_headers_complete()
-        if whole is not None and whole.body:
-            super().on_body(whole.body)
+            super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body."""
         self._outside_body -= _FRAMING * len(body)
-        if self._whole is not None:
-            self._whole.body += body
-        else:
-            super().on_body(body)
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """End a request; from now on it is the server's turn."""
         self._is_receiving = False
-        whole, self._whole = self._whole, None
-        if whole is None:
-            super().on_message_complete()
-        else:
-            self.cycle = whole  # type: ignore[assignment]  # it is used like one
-            whole.begin()
+        super().on_message_complete()
+        cycle: Any = self.cycle
+        if isinstance(cycle, _Whole):
+            cycle.begin()
 
     def answer(self, reply: Reply, *, keep_alive: bool) -> None:
         """Send the response of a request that took the short way."""
