@@ -12,7 +12,7 @@ from unswayed.policy import Decider
 from unswayed.service.catalogue import bump, campaign, now_ms, plan_of
 from unswayed.service.deciding import DecideRequest, Serving
 from unswayed.service.records import pseudonym
-from unswayed.service.tokens import Record, Signer, encode_record, signing_keys
+from unswayed.service.tokens import Signer, encode_record, signing_keys
 from unswayed.service.upkeep import check_store
 
 
@@ -59,8 +59,7 @@ def test_a_user_stays_forgotten_after_the_clock_was_set_back(shop: Running) -> N
         there = campaign(connection, "shop")
         plan, _ = plan_of(connection, "shop", there.plan_version)
         served = Serving.of(there, Decider(plan, secrets.assignment))
-        (early,) = served.decided([DecideRequest("ann", "lunch")], now_ms() + 1_800_000)
-        assert isinstance(early, Record)
+        early = served.decided(DecideRequest("ann", "lunch"), now_ms() + 1_800_000)
         token = Signer(signing_keys(connection, secrets)).token(encode_record(early)).decode()
         row = ("shop", pseudonym(secrets.assignment, "shop", "ann"), now_ms() + 3_600_000)
         connection.insert("forgotten", [row])

@@ -12,7 +12,6 @@ from unswayed.policy import Decider
 from unswayed.service.catalogue import campaign, now_ms
 from unswayed.service.database import Connection
 from unswayed.service.deciding import DecideRequest, Serving
-from unswayed.service.errors import Refusal
 from unswayed.service.planning import make_plan
 from unswayed.service.records import delete_old, export_batches
 from unswayed.service.settings import parsed_settings
@@ -35,8 +34,7 @@ def remember(server: Running, ages_ms: list[int]) -> None:
         served = Serving.of(there, Decider(make_plan("shop", there.settings), bytes(16)))
         for number, age in enumerate(ages_ms):
             when = now_ms() - age
-            (one,) = served.decided([DecideRequest(f"user {number}", "lunch")], when)
-            assert not isinstance(one, Refusal)
+            one = served.decided(DecideRequest(f"user {number}", "lunch"), when)
             payload = encode_record(one)
             report = Report(one, payload, when, is_late=False, value=1.0)
             write_asked(connection, [("shop", f"key {number}", when, payload)], Counter())

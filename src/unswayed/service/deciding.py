@@ -245,19 +245,7 @@ class Serving(Campaign, frozen=True, eq=False):
         """Return the time of a decision, never before the campaign was created."""
         return max(now_ms(), self.created_ms)
 
-    def decided(
-        self, asked: Sequence[DecideRequest | Refusal], time_ms: int
-    ) -> list[Record | Refusal]:
-        """Return a decision for each request, or the refusal of one that cannot be decided."""
-        found: list[Record | Refusal] = []
-        for one in asked:
-            try:
-                found.append(one if isinstance(one, Refusal) else self.decided_one(one, time_ms))
-            except Refusal as refusal:
-                found.append(refusal)
-        return found
-
-    def decided_one(self, request: DecideRequest, time_ms: int) -> Record:
+    def decided(self, request: DecideRequest, time_ms: int) -> Record:
         """Return the decision for a request, or refuse it."""
         id_ = _new_id(time_ms)
         user = str(request.user)

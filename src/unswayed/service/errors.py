@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 import msgspec
 
 from unswayed.names import closest
 from unswayed.visible import LABEL_LENGTH, visible
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 
 class Refusal(Exception):  # noqa: N818  # it is a response, and not always an error of ours
@@ -27,6 +30,17 @@ class Refusal(Exception):  # noqa: N818  # it is a response, and not always an e
     def body(self) -> bytes:
         """Return the body of the response."""
         return msgspec.json.encode({"error": {"code": self.code, "message": self.message}})
+
+
+def each(rows: Iterable[Given | Refusal], work: Callable[[Given], Made]) -> list[Made | Refusal]:
+    """Return what is made of each row of a batch, or its refusal; refused rows stay refused."""
+    made: list[Made | Refusal] = []
+    for row in rows:
+        try:
+            made.append(row if isinstance(row, Refusal) else work(row))
+        except Refusal as refusal:
+            made.append(refusal)
+    return made
 
 
 def bad_request(message: str, code: str = "bad_request") -> Refusal:

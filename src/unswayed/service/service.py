@@ -20,7 +20,7 @@ from unswayed.service import catalogue, jobs, keys, writing
 from unswayed.service.catalogue import now_ms
 from unswayed.service.database import Connection, Database, Row, StoreError
 from unswayed.service.deciding import DecideRequest, Serving, check_name
-from unswayed.service.errors import Refusal, store_unavailable
+from unswayed.service.errors import Refusal, each, store_unavailable
 from unswayed.service.metrics import Metrics, process_numbers
 from unswayed.service.records import delete_old, forgotten_of, pseudonym
 from unswayed.service.settings import ServerSettings
@@ -310,41 +310,37 @@ class Service:
         """
         serving = self._open(campaign)
         now = serving.now()
-        decided = serving.decided(asked, now)
-        made = [
-            (request, one)
-            for request, one in zip(asked, decided, strict=True)
-            if isinstance(one, Record) and isinstance(request, DecideRequest)
-        ]
-        new = [one for _, one in made]
-        first = new
-        payloads = [encode_record(one) for one in first]
+        decided = each(asked, lambda request: (request, serving.decided(request, now)))
+        made = [one for one in decided if not isinstance(one, Refusal)]
+        first = new = [record for _, record in made]
+        payloads = [encode_record(record) for record in new]
         is_keyed = any(request.idempotency_key for request, _ in made)
         if is_keyed:
             rows = [
                 # Those without a key get one that nobody else can have.
-                (campaign, request.idempotency_key or f"\x01{one.id.hex()}", now, payload)
-                for (request, one), payload in zip(made, payloads, strict=True)
+                (campaign, request.idempotency_key or f"\x01{record.id.hex()}", now, payload)
+                for (request, record), payload in zip(made, payloads, strict=True)
             ]
             payloads = list(await self._written(writing.write_asked, rows))
             first = [decode_record(payload) for payload in payloads]
-            new = [one for one, found in zip(new, first, strict=True) if one.id == found.id]
+            new = [own for own, found in zip(new, first, strict=True) if own.id == found.id]
+        kept = zip(first, payloads, strict=True)
         sign = self.watcher.signer.token
-        responses = iter(
-            [
-                serving.response(found, request, sign(payload))
-                if found is one or _asked_for(found) == _asked_for(one)
-                else Refusal(409, "idempotency_conflict", _OTHER_REQUEST)
-                for (request, one), found, payload in zip(made, first, payloads, strict=True)
-            ]
-        )
+
+        def response(one: tuple[DecideRequest, Record]) -> bytes:
+            (request, own), (found, payload) = one, next(kept)
+            if found is not own and _asked_for(found) != _asked_for(own):
+                raise Refusal(409, "idempotency_conflict", _OTHER_REQUEST)
+            return serving.response(found, request, sign(payload))
+
+        responses = each(decided, response)
         counts = writing.counted(new)
         if not is_keyed:
             self.writer.record(campaign, now, payloads, counts)
         for (key, what), n in counts.items():
             if what == "decisions":
                 self.metrics.count("unswayed_decisions_total", n, campaign=campaign, mode=key.mode)
-        return [one if isinstance(one, Refusal) else next(responses) for one in decided]
+        return responses
 
     async def reward(
         self, campaign: str, asked: Sequence[RewardRequest | Refusal]
@@ -353,35 +349,25 @@ class Service:
         await self.watcher.find_keys([one.token for one in asked if isinstance(one, RewardRequest)])
         serving = self.watcher.state.campaign(campaign)
         received = serving.now()
-        checked = [
-            one if isinstance(one, Refusal) else self._new_reward(serving, one, received)
-            for one in asked
-        ]
+        checked = each(asked, lambda one: self._new_reward(serving, one, received))
         reports = [one for one in checked if isinstance(one, Report)]
         kept = await self._written(writing.write_rewards, reports)
         n_new = sum(is_new for _, is_new in kept)
         self.metrics.count("unswayed_rewards_total", n_new, campaign=campaign)
         rows = iter(kept)
-        return [
-            one if isinstance(one, Refusal) else _reward_response(serving, one, next(rows)[0])
-            for one in checked
-        ]
+        return each(checked, lambda report: _reward_response(serving, report, next(rows)[0]))
 
-    def _new_reward(
-        self, serving: Serving, request: RewardRequest, received: int
-    ) -> Report | Refusal:
+    def _new_reward(self, serving: Serving, request: RewardRequest, received: int) -> Report:
+        report = self._report(serving, request.token, received)
         settings = serving.settings
         try:
-            report = self._report(serving, request.token, received)
             value = settings.check_reward(request.reward)
-            # Where the first counts there is one reward, however it is called.
-            name = "" if settings.aggregation == "first" else request.reward_id
-            if name:
-                check_name("reward_id", name)
-        except Refusal as refusal:
-            return refusal
         except InputError as error:
-            return Refusal(422, "bad_reward", str(error))
+            raise Refusal(422, "bad_reward", str(error)) from None
+        # Where the first counts there is one reward, however it is called.
+        name = "" if settings.aggregation == "first" else request.reward_id
+        if name:
+            check_name("reward_id", name)
         return report._replace(reward_id=name, value=value)
 
     async def activate(self, campaign: str, request: ActivateRequest) -> ActivateResponse:
@@ -437,13 +423,13 @@ def _asked_for(record: Record) -> tuple[object, ...]:
     return record.user, record.attributes or record.context, eligible
 
 
-def _reward_response(serving: Serving, report: Report, row: Row | None) -> RewardResponse | Refusal:
+def _reward_response(serving: Serving, report: Report, row: Row | None) -> RewardResponse:
     if row is None:
-        return _too_late(serving)
+        raise _too_late(serving)
     _, decision, reward_id, value, received_ms, _ = row
     if value != report.value:
         text = f"this decision has the reward {value:g} already; it counts once."
-        return Refusal(409, "reward_conflict", text)
+        raise Refusal(409, "reward_conflict", text)
     return RewardResponse(decision.hex(), value, reward_id, received_ms)
 
 
