@@ -217,7 +217,7 @@ def create_app(begin: Callable[[], Service]) -> Starlette:
             tasks.cancel()
             with suppress(asyncio.CancelledError):
                 await tasks
-            await asyncio.to_thread(service.stop)
+            await service.stop()
 
     async def no_route(_: Request, error: Any) -> Response:
         refusal = Refusal(error.status_code, "no_route", "there is nothing at this address.")
@@ -295,7 +295,7 @@ _ON_ITS_WAY_SECONDS = 0.25
 _FRAMING = 6
 
 #: Ours: longest body that takes the short way; others are counted as they grow.
-_SHORT_BODY = 65_536
+_SHORT_BODY = 16_384
 
 #: Ours: descriptors of a worker that are no connections: the store's, logs, processes it starts.
 OTHER_DESCRIPTORS = 200
