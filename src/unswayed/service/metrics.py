@@ -62,16 +62,12 @@ class Metrics:
         self._latencies: defaultdict[str, list[float]] = defaultdict(
             lambda: [0.0] * (len(BUCKETS) + 2)
         )
-        self._series: dict[tuple[str | int, ...], str] = {}
+        self._series: dict[tuple[str, ...], str] = {}
         self._lock = threading.Lock()
 
     def add_response(self, route: str, status: int, seconds: float) -> None:
         """Count a request."""
-        series = self._series.get((route, status))
-        if series is None:
-            labels = {"route": route, "status": str(status)}
-            series = self._series[route, status] = labelled("unswayed_requests_total", labels)
-        self.numbers[series] += 1
+        self.count("unswayed_requests_total", route=route, status=str(status))
         latency = self._latencies[route]
         latency[bisect_left(BUCKETS, seconds)] += 1
         latency[-1] += seconds
