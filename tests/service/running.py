@@ -16,11 +16,10 @@ from typing import Any
 
 import httpx
 import msgspec
-import uvicorn
 
 from unswayed.service.records import GRACE_MS
 from unswayed.service.service import Service
-from unswayed.service.serving import Prepared, create_app, prepare, server_config
+from unswayed.service.serving import Prepared, Server, create_app, prepare
 from unswayed.service.settings import Configuration, ServerSettings, Settings
 from unswayed.service.tokens import Secrets
 
@@ -120,7 +119,7 @@ def serving(
         is_public=needs_keys,
     )
     listening = socket.create_server(("127.0.0.1", 0))
-    uvicorn_server = uvicorn.Server(server_config(create_app(begin), limits))
+    uvicorn_server = Server(create_app(begin), limits, beat=lambda: None)
     thread = threading.Thread(target=uvicorn_server.run, args=([listening],), daemon=True)
     thread.start()
     try:

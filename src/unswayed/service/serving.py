@@ -171,7 +171,7 @@ def serve(
                 is_public=is_public,
                 configured=frozenset(configuration.campaigns),
             )
-            _Server(server_config(create_app(begin), limits), beat).run(sockets=[listening])
+            Server(create_app(begin), limits, beat).run(sockets=[listening])
 
         def reload() -> None:
             nonlocal configuration
@@ -233,33 +233,32 @@ def create_app(begin: Callable[[], Service]) -> Starlette:
     )
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """uvicorn with the service's limits, which says that it works."""
 
-    def __init__(self, config: uvicorn.Config, beat: Beat) -> None:
+    def __init__(self, app: Starlette, limits: ServerSettings, beat: Beat) -> None:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,  # whoever asks could claim any address
+            http=type("Limited", (LimitedProtocol,), {"limits": limits}),
+            ws="none",
+            timeout_keep_alive=limits.keep_alive_seconds,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
         super().__init__(config)
         self._beat = beat
 
     async def on_tick(self, counter: int) -> bool:
-        """Say so every second; the first time when it has begun to serve."""
+        """Say so every second, the first time when it has begun to serve; check connections."""
         if counter % 10 == 0:
             self._beat()
+            for one in list(self.server_state.connections):
+                if isinstance(one, LimitedProtocol):
+                    one.check_time()
         return await super().on_tick(counter)
-
-
-def server_config(app: Starlette, limits: ServerSettings) -> uvicorn.Config:
-    """Return how uvicorn serves the application."""
-    return uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,  # whoever asks could claim any address
-        http=type("Limited", (LimitedProtocol,), {"limits": limits}),
-        ws="none",
-        timeout_keep_alive=limits.keep_alive_seconds,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-    )
 
 
 def is_loopback(host: str) -> bool:
@@ -284,9 +283,6 @@ def _bound(host: str, port: int) -> socket.socket:
     listening.set_inheritable(True)
     return listening
 
-
-#: Ours: how often connections are looked at.
-_SWEEP_SECONDS = 1.0
 
 #: Ours: how long a new connection may take to send its first request while a worker stops.
 _ON_ITS_WAY_SECONDS = 0.25
@@ -355,7 +351,6 @@ class LimitedProtocol(HttpToolsProtocol):
     """
 
     limits: ClassVar[ServerSettings]
-    _sweeping: ClassVar[asyncio.TimerHandle | None] = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection, at the cost of one that waits if there are too many."""
@@ -365,9 +360,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self._seen: tuple[object, ...] = ()
         self._seen_at = math.inf
         super().connection_made(transport)
-        kind = type(self)
-        if kind._sweeping is None:
-            kind._sweeping = self.loop.call_later(_SWEEP_SECONDS, self._sweep)
         if len(self.connections) > self.limits.max_connections:
             self._make_room()
 
@@ -467,19 +459,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self.connections.discard(self)
         self.transport.abort()
 
-    def _sweep(self) -> None:
-        """Check all connections for timeouts, every second while there are any."""
-        kind = type(self)
-        now = self.loop.time()
-        for one in list(self.connections):
-            if isinstance(one, LimitedProtocol):
-                one._check_time(now)
-        kind._sweeping = (
-            self.loop.call_later(_SWEEP_SECONDS, self._sweep) if self.connections else None
-        )
-
-    def _check_time(self, now: float) -> None:
+    def check_time(self) -> None:
         """Close the connection if it is idle for long, or its request or response too slow."""
+        now = self.loop.time()
         is_waited_for, n_unsent = self._is_waited_for(), self.transport.get_write_buffer_size()
         seen = (self._n_requests, is_waited_for, n_unsent)
         if seen != self._seen or not (is_waited_for or n_unsent):
