@@ -74,6 +74,15 @@ def test_reports_say_what_changed_and_a_webhook_is_called(
     assert "user-" not in json.dumps(told)
 
 
+def test_a_report_whose_process_was_killed_is_made_again(shop: Running) -> None:
+    with shop.prepared.database.connected() as connection, connection.transaction():
+        assert [jobs.claim(connection, "shop") for _ in range(3)] == [True, False, False]
+        connection.execute("UPDATE reports SET created_ms = created_ms - 7200000")
+        assert [jobs.claim(connection, "shop") for _ in range(3)] == [True, False, False]
+        connection.execute('UPDATE reports SET created_ms = 0, report = \'{"day": ""}\'')
+        assert not jobs.claim(connection, "shop")  # it was made
+
+
 def test_a_server_makes_one_report_a_day(sqlite_shop: Running) -> None:
     sqlite_shop.call("PATCH", "/v1/shop", {"daily_report": True}).raise_for_status()
     until(lambda: len(sqlite_shop.get("/v1/shop/reports")["reports"]) == 1, 240.0)

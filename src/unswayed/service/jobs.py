@@ -145,8 +145,9 @@ def start(task: str, **request: str) -> subprocess.Popen[bytes]:
     return process
 
 
-#: The report of a day that is being made.
+#: The report of a day that is being made, and for how many milliseconds it is waited for.
 _CLAIMED = "{}"
+CLAIM_MS = 3_600_000
 
 
 def today() -> str:
@@ -155,8 +156,10 @@ def today() -> str:
 
 
 def claim(connection: Connection, name: str) -> bool:
-    """Claim today's report; return whether nobody did before."""
+    """Claim today's report; return whether nobody did before, or whoever did was killed."""
     catalogue.campaign(connection, name)
+    sql = "DELETE FROM reports WHERE campaign = ? AND report = ? AND created_ms < ?"
+    connection.execute(sql, name, _CLAIMED, now_ms() - CLAIM_MS)
     row = (name, today(), now_ms(), _CLAIMED)
     (is_new,) = connection.insert_new("reports", [row])
     return is_new

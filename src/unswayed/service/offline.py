@@ -252,28 +252,25 @@ def _learn_and_publish(database: Database, name: str, job_id: str, known: str | 
     with database.learner_lock(), database.connected() as connection:
         found = learn_campaign(connection, name, on_step, known=known)
         on_step("publishing")
+        log, progress = found.log, found.progress
         with connection.transaction():
             settings = catalogue.campaign(connection, name).settings
+            is_active = settings.activate_learned
             version = catalogue.add_policy(
-                connection,
-                name,
-                found.log.policy,
-                job=job_id,
-                activate=settings.activate_learned,
-                progress=found.progress,
+                connection, name, log.policy, job=job_id, activate=is_active, progress=progress
             )
             count_restored(connection, found.restored)
-            notes = list(found.log.notes)
+            notes = list(log.notes)
             if found.silent_share >= _SILENT:
                 notes.append(silence_note(found.silent_share, settings))
             result = {
                 "version": version,
-                "is_active": settings.activate_learned,
-                "age": found.progress.age,
-                "users": found.progress.n_users,
+                "is_active": is_active,
+                "age": progress.age,
+                "users": progress.n_users,
                 "silent_share": found.silent_share,
-                "findings": found.log.summary.to_json(),
-                "decisions": decision_rows(found.log.policy),
+                "findings": log.summary.to_json(),
+                "decisions": decision_rows(log.policy),
                 "notes": notes,
             }
             # In the same transaction: a job that is done has its policy, and none twice.
@@ -408,8 +405,8 @@ def make_report(connection: Connection, name: str, *, known: str | None = None) 
     """Work out the report of today, store it, and tell the webhook."""
     campaign = catalogue.campaign(connection, name)
     settings, day = campaign.settings, jobs.today()
-    before = next((one for one in jobs.reports_of(connection, name) if one["day"] < day), None)
-    old = {"day": None, "actions": {}, "suspects": []} if before is None else before
+    nothing: dict[str, Any] = {"day": None, "actions": {}, "suspects": []}
+    old = next((one for one in jobs.reports_of(connection, name) if one["day"] < day), nothing)
     plan, _ = catalogue.plan_of(connection, name, campaign.plan_version)
     actions = {
         str(context): str(rule.action)
@@ -420,8 +417,8 @@ def make_report(connection: Connection, name: str, *, known: str | None = None) 
         audit |= {"statement": audit["refused"], "share": {"estimate": None}}
         audit |= {"flagged": 0, "accounts": [], "log": {"events": 0}}
     share = audit["share"]["estimate"]
-    old_suspects = set(old["suspects"])
     suspects = [one["user"] for one in audit["accounts"][: audit["flagged"]]]
+    before = set(old["suspects"])
     found: dict[str, Any] = {
         "day": day,
         "since": old["day"],
@@ -439,7 +436,7 @@ def make_report(connection: Connection, name: str, *, known: str | None = None) 
             for context, action in actions.items()
             if old["actions"].get(context, action) != action
         ],
-        "new_suspects": [user for user in suspects if user not in old_suspects],
+        "new_suspects": [user for user in suspects if user not in before],
     }
     if settings.webhook and share is not None and share > settings.webhook_share:
         found["webhook"] = _told(settings.webhook, found)
@@ -470,21 +467,24 @@ def main() -> None:
     task, request = sys.argv[1], json.load(sys.stdin)
     database, name = opened(request["store"]), request["campaign"]
     known = request.get("known") or None
-    if task == "learn":
-        work_on(database, name, request["job"], known=known)
-        return
-    with database.connected() as connection:
-        match task:
-            case "export":
-                records.export_to(connection, name, sys.stdout.buffer, **request["between"])
-            case "daily":
-                make_report(connection, name, known=known)
-            case "audit":
-                found = audit_campaign(connection, name, known=known)
-                json.dump(found, sys.stdout, allow_nan=False)
-            case "report":
-                found = report(connection, name, **request["between"])
-                json.dump(found, sys.stdout, allow_nan=False)
+    try:
+        if task == "learn":
+            work_on(database, name, request["job"], known=known)
+            return
+        with database.connected() as connection:
+            match task:
+                case "export":
+                    records.export_to(connection, name, sys.stdout.buffer, **request["between"])
+                case "daily":
+                    make_report(connection, name, known=known)
+                case "audit":
+                    found = audit_campaign(connection, name, known=known)
+                    json.dump(found, sys.stdout, allow_nan=False)
+                case "report":
+                    found = report(connection, name, **request["between"])
+                    json.dump(found, sys.stdout, allow_nan=False)
+    except (InputError, Refusal) as error:
+        sys.exit(f"{task} of campaign {name!r} failed: {error}")
 
 
 if __name__ == "__main__":

@@ -205,8 +205,8 @@ class Service:
         self.is_public = is_public
         self.configured = configured
         self.unfinished_bytes = 0
-        #: The days of the last reports, by campaign.
-        self._reported: dict[str, str] = {}
+        #: The hours in which today's report was claimed last, by campaign.
+        self._claimed: dict[str, int] = {}
         self._next_deletion = 0.0
         #: Audits that the console waits for, by campaign.
         self.audits: dict[str, asyncio.Task[dict[str, Any]]] = {}
@@ -243,10 +243,11 @@ class Service:
                             job, is_new = jobs.add_job(connection, serving.name)
                 if is_due and is_new:
                     self.start("learn", serving.name, job=job.id)
-            if serving.settings.daily_report and self._reported.get(serving.name) != jobs.today():
+            hour = now_ms() // jobs.CLAIM_MS
+            if serving.settings.daily_report and self._claimed.get(serving.name) != hour:
                 with self.database.connected() as connection, connection.transaction():
                     is_mine = jobs.claim(connection, serving.name)
-                self._reported[serving.name] = jobs.today()
+                self._claimed[serving.name] = hour
                 if is_mine:
                     self.start("daily", serving.name)
 
