@@ -37,10 +37,7 @@ _TABLES = {
     ),
     "policies": ("campaign TEXT, version BIGINT", "created_ms BIGINT, job TEXT, policy TEXT"),
     "keys": ("id TEXT", "campaign TEXT, role TEXT, hash TEXT, created_ms BIGINT"),
-    "decisions": (
-        "",
-        "campaign TEXT, first_ms BIGINT, last_ms BIGINT, n BIGINT, records {bytes}",
-    ),
+    "decisions": ("", "campaign TEXT, first_ms BIGINT, last_ms BIGINT, n BIGINT, records {bytes}"),
     "asked": ("campaign TEXT, key TEXT", "time_ms BIGINT, record {bytes}"),
     "rewards": (
         "campaign TEXT, decision {bytes}, reward_id TEXT",

@@ -146,11 +146,7 @@ def _chunks(connection: Connection, name: str, first_ms: int, end_ms: int) -> It
 
 
 def _joined(
-    connection: Connection,
-    name: str,
-    first_ms: int,
-    end_ms: int,
-    restored: Counts | None,
+    connection: Connection, name: str, first_ms: int, end_ms: int, restored: Counts | None
 ) -> Iterator[tuple[Record, list[tuple[int, float]]]]:
     """Yield the decisions of a slice that count, in order, with (time, value) of their rewards."""
     ids = (first_ms.to_bytes(6, "big"), end_ms.to_bytes(6, "big"))
