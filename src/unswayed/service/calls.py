@@ -29,8 +29,7 @@ JSON = b"application/json"
 #: Ours: unfinished bodies are limited to so many times ``max_request_bytes`` in all.
 _MOST_UNFINISHED = 64
 
-#: Host names of the loopback interface.
-_OWN_NAMES = (b"127.0.0.1", b"localhost", b"[::1]")
+_OWN_NAMES = (b"127.0.0.1", b"localhost", b"[::1]")  # Host names of the loopback interface
 
 Result = TypeVar("Result")
 Headers = Mapping[bytes, bytes]

@@ -19,8 +19,7 @@ from unswayed.service.settings import Settings, check_name
 
 ACTIVE, ARCHIVED = "active", "archived"
 
-#: The version of the policy of a campaign that has learned nothing.
-NOTHING_LEARNED = 0
+NOTHING_LEARNED = 0  # The version of the policy of a campaign that has learned nothing
 
 
 _RENAMED = {"plan_version": "plan", "policy_version": "policy"}

@@ -16,8 +16,7 @@ import httpx
 TRIES = 5
 _FIRST_WAIT = 0.1
 
-#: Statuses after which a request is retried.
-_LATER = (429, 502, 503, 504)
+_LATER = (429, 502, 503, 504)  # Statuses after which a request is retried
 
 
 class ServiceError(Exception):
@@ -49,8 +48,7 @@ class ServedDecision:
         return cls(**{one.name: found[one.name] for one in fields(cls) if one.name in found})
 
 
-#: A context's name, or attributes in a campaign with features.
-Context = str | Mapping[str, Any]
+Context = str | Mapping[str, Any]  # A context's name, or attributes in a campaign with features
 
 
 def _where(context: Context) -> dict[str, Any]:

@@ -20,8 +20,7 @@ from unswayed.errors import InputError, option
 #: decisions may hold attributes, and settings features.
 SCHEMA_VERSION = "4"
 
-#: Formats that can be migrated; missing tables are created in any case.
-_MIGRATES_FROM = ("2", "3")
+_MIGRATES_FROM = ("2", "3")  # Formats that can be migrated; missing tables are created in any case
 
 #: The columns of each table: its primary key, and the others. ``{bytes}`` and ``{number}`` stand
 #: for the database's own types.
@@ -83,11 +82,8 @@ class StoreError(InputError):
 #: Ours: how long to wait for another process that writes; commits take milliseconds.
 _BUSY_SECONDS = 10.0
 
-#: The first version with RETURNING.
-_OLDEST_SQLITE = (3, 35)
-
-#: Ours: rows in one statement; SQLite takes 32,766 values in all.
-_MOST_ROWS = 256
+_OLDEST_SQLITE = (3, 35)  # The first version with RETURNING
+_MOST_ROWS = 256  # Ours: rows in one statement; SQLite takes 32,766 values in all
 
 
 class Database:

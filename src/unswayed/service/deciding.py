@@ -39,26 +39,15 @@ from unswayed.service.planning import partition_of
 from unswayed.service.settings import FeatureSettings, Settings, check_label
 from unswayed.service.tokens import Record
 
-#: Bytes of an id after the six of its time.
-_RANDOM_BYTES = 10
-
-#: Ours: ids whose random bytes are drawn in one system call.
-_IDS_AT_ONCE = 256
+_RANDOM_BYTES = 10  # Bytes of an id after the six of its time
+_IDS_AT_ONCE = 256  # Ours: ids whose random bytes are drawn in one system call
 
 SHADOW, SUBSTITUTE = "shadow", "substitute"
 
-#: Ours: lists are part of the token, a bit for each action.
-MOST_ACTIONS = 8_000
-
-#: Characters take at most four bytes, and labels may have 256.
-_SURELY_SHORT = 64
-
-
-#: The level of values that are not among a feature's own.
-OTHER_LEVEL = "(other)"
-
-#: Ours: bytes of all texts of a request, so that a token stays short.
-MOST_BYTES = 1_024
+MOST_ACTIONS = 8_000  # Ours: lists are part of the token, a bit for each action
+_SURELY_SHORT = 64  # Characters take at most four bytes, and labels may have 256
+OTHER_LEVEL = "(other)"  # The level of values that are not among a feature's own
+MOST_BYTES = 1_024  # Ours: bytes of all texts of a request, so that a token stays short
 
 Attributes = dict[str, str | float | None]
 

@@ -28,8 +28,7 @@ from unswayed.service.service import (
 )
 from unswayed.service.settings import Settings, check_label, parsed_settings
 
-#: Ours: bytes of an export per piece.
-_PIECE = 1 << 16
+_PIECE = 1 << 16  # Ours: bytes of an export per piece
 
 #: Ours: seconds until all processes know a change and have written what was queued.
 _SETTLED_SECONDS = 1.0

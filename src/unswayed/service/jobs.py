@@ -31,8 +31,7 @@ OPEN = (QUEUED, RUNNING)
 HEARTBEAT_SECONDS = 1.0
 _SILENCE_MS = {QUEUED: 120_000, RUNNING: 30_000}
 
-#: Ours: jobs of a campaign that are kept; policies stay.
-KEPT_JOBS = 100
+KEPT_JOBS = 100  # Ours: jobs of a campaign that are kept; policies stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +179,7 @@ def report_of(connection: Connection, name: str, day: str) -> dict[str, Any]:
     return found
 
 
-#: Recent traffic that is extrapolated, in milliseconds.
-_RATE_MS = 3_600_000
+_RATE_MS = 3_600_000  # Recent traffic that is extrapolated, in milliseconds
 
 #: The chance of missing the target that is planned with; the default of ``unswayed plan``.
 _FAILURE = 0.1

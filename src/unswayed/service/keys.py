@@ -18,8 +18,7 @@ from unswayed.service.errors import Refusal
 Role = Literal["decide", "reward", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
-#: Stands for every campaign; an admin of it may create campaigns.
-EVERY_CAMPAIGN = "*"
+EVERY_CAMPAIGN = "*"  # Stands for every campaign; an admin of it may create campaigns
 
 _PREFIX = "usk"
 
@@ -90,8 +89,7 @@ def _hash(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-#: Ours: callers that are remembered; beyond it all buckets are reset.
-_MOST_CALLERS = 10_000
+_MOST_CALLERS = 10_000  # Ours: callers that are remembered; beyond it all buckets are reset
 
 
 class Rates:

@@ -149,8 +149,7 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-#: Loggers that write to standard error.
-_NAMES = ("unswayed.service", "uvicorn.error")
+_NAMES = ("unswayed.service", "uvicorn.error")  # Loggers that write to standard error
 
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 

@@ -45,8 +45,7 @@ from unswayed.service.planning import Progress, contexts_of, schedule_of
 from unswayed.service.settings import Settings
 from unswayed.service.writing import Counts, count_restored
 
-#: Ours: niceness of background processes.
-_NICENESS = 10
+_NICENESS = 10  # Ours: niceness of background processes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,8 +207,7 @@ def learnable(
     return table, plays, int((by_user["n_rewards_sum_sum"].to_numpy() == 0).sum())
 
 
-#: Ours: share of silent accounts from which a note is added; usual with rare rewards.
-_SILENT = 0.5
+_SILENT = 0.5  # Ours: share of silent accounts from which a note is added; usual with rare rewards
 
 
 def silence_note(share: float, settings: Settings) -> str:
@@ -277,11 +275,8 @@ def _learn_and_publish(database: Database, name: str, job_id: str, known: str | 
             jobs.update_job(connection, job_id, state=jobs.DONE, step="", result=result)
 
 
-#: Every interval holds with this probability, the two arms' together.
-CONFIDENCE = 0.95
-
-#: alpha of intervals when it is "auto" and nothing was learned yet.
-_UNKNOWN_ALPHA = 0.1
+CONFIDENCE = 0.95  # Every interval holds with this probability, the two arms' together
+_UNKNOWN_ALPHA = 0.1  # alpha of intervals when it is "auto" and nothing was learned yet
 
 _ARMS = ("control", "exploit", "explore")
 
@@ -397,8 +392,7 @@ def audit_campaign(
         return {"refused": str(error)}
 
 
-#: Ours: how long a webhook may take.
-_WEBHOOK_SECONDS = 10.0
+_WEBHOOK_SECONDS = 10.0  # Ours: how long a webhook may take
 
 
 def make_report(connection: Connection, name: str, *, known: str | None = None) -> dict[str, Any]:

@@ -19,14 +19,12 @@ except ImportError as error:  # pragma: no cover  # tested in an environment wit
 from unswayed.errors import InputError
 from unswayed.service.database import Connection, Database, Row, StoreError, make_tables
 
-#: Ours: how long a connection may take; a request waits for it.
-_CONNECT_SECONDS = 5
+_CONNECT_SECONDS = 5  # Ours: how long a connection may take; a request waits for it
 
 #: Ours: a statement that takes longer is given up, and the request gets status 503.
 _STATEMENT_MS = 30_000
 
-#: Ours: seconds between attempts to take the learner's lock.
-_LOCK_SECONDS = 0.5
+_LOCK_SECONDS = 0.5  # Ours: seconds between attempts to take the learner's lock
 
 #: Numbers of the advisory locks: of making tables, and of learning.
 _CREATING, _LEARNING = 7_283_001, 7_283_002

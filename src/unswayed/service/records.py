@@ -36,14 +36,12 @@ from unswayed.service.tokens import (
 )
 from unswayed.service.writing import LONGEST_CHUNK_MS, CountKey, Counts
 
-#: Ours: decisions in a slice.
-SLICE = 50_000
+SLICE = 50_000  # Ours: decisions in a slice
 
 #: Ours: milliseconds after the window's end in which a reward that came in time may be written.
 GRACE_MS = 1_000
 
-#: The largest time that fits six bytes.
-_LAST_MS = 2**48 - 1
+_LAST_MS = 2**48 - 1  # The largest time that fits six bytes
 
 
 def schema_of(settings: Settings) -> pa.Schema:
@@ -458,8 +456,7 @@ _TIMES = {
 #: Ours: milliseconds of decisions deleted per transaction, so that rewards do not wait long.
 _SLICE_MS = 10_000
 
-#: Ours: seconds per round of deletion.
-_DELETE_SECONDS_AT_ONCE = 0.2
+_DELETE_SECONDS_AT_ONCE = 0.2  # Ours: seconds per round of deletion
 
 
 def delete_old(database: Database, campaign: str, before_ms: int) -> bool:

@@ -40,8 +40,7 @@ POLL_SECONDS = 0.25
 #: Ours: seconds between updates of shared metrics, and checks of what is due and what is old.
 _CHORE_SECONDS = 1.0
 
-#: Ours: seconds between deletions of old decisions, each of which is synced.
-_DELETE_SECONDS = 60.0
+_DELETE_SECONDS = 60.0  # Ours: seconds between deletions of old decisions, each of which is synced
 
 _OTHER_REQUEST = (
     "this idempotency key was used for another user, context or list of actions; use a new key."

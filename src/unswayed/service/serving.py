@@ -290,8 +290,7 @@ _ON_ITS_WAY_SECONDS = 0.25
 #: Ours: bytes of framing that each byte of a body may bring; a chunk of one byte brings five.
 _FRAMING = 6
 
-#: Ours: longest body that takes the short way; others are counted as they grow.
-_SHORT_BODY = 16_384
+_SHORT_BODY = 16_384  # Ours: longest body that takes the short way; others are counted as they grow
 
 #: Ours: descriptors of a worker that are no connections: the store's, logs, processes it starts.
 OTHER_DESCRIPTORS = 200

@@ -27,17 +27,10 @@ from unswayed.policy import Policy
 Mode = Literal["learn", "serve", "shadow"]
 Aggregation = Literal["first", "sum", "max"]
 
-#: Ours: bytes of a label, so that a token stays short.
-LONGEST_LABEL = 256
-
-#: Ours: labels of one kind.
-MOST_LABELS = 100_000
-
-#: Ours: largest cap on the interactions of a user.
-_MOST_INTERACTIONS = 10**9
-
-#: Ours: seconds that decisions are kept after their window at least.
-_SHORTEST_RETENTION = 60.0
+LONGEST_LABEL = 256  # Ours: bytes of a label, so that a token stays short
+MOST_LABELS = 100_000  # Ours: labels of one kind
+_MOST_INTERACTIONS = 10**9  # Ours: largest cap on the interactions of a user
+_SHORTEST_RETENTION = 60.0  # Ours: seconds that decisions are kept after their window at least
 
 #: Ours: attributes of a campaign, and inner edges of a number's bins.
 MOST_FEATURES = 32

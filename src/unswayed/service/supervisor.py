@@ -24,20 +24,11 @@ logger = logging.getLogger("unswayed.service")
 #: Ours: seconds without a heartbeat until a worker is replaced; it beats every second.
 SILENCE_SECONDS = 60.0
 
-#: Ours: how long a worker may take until it serves.
-START_SECONDS = 300.0
-
-#: Ours: workers that may end one after another before one serves.
-MOST_FAILURES = 5
-
-#: Ours: open requests get this long when a worker is stopped.
-GRACE_SECONDS = 10
-
-#: Ours: seconds between looks at signals and workers.
-_TICK_SECONDS = 0.1
-
-#: Called by a worker when it begins to serve, and then every second.
-Beat = Callable[[], None]
+START_SECONDS = 300.0  # Ours: how long a worker may take until it serves
+MOST_FAILURES = 5  # Ours: workers that may end one after another before one serves
+GRACE_SECONDS = 10  # Ours: open requests get this long when a worker is stopped
+_TICK_SECONDS = 0.1  # Ours: seconds between looks at signals and workers
+Beat = Callable[[], None]  # Called by a worker when it begins to serve, and then every second
 
 
 class _Worker:

@@ -30,8 +30,7 @@ from unswayed.service.database import Connection
 from unswayed.service.errors import Refusal, bad_request
 from unswayed.storage import whole_file
 
-#: Bytes of a tag. Forging takes 2^128 tries, all of them online.
-TAG_BYTES = 16
+TAG_BYTES = 16  # Bytes of a tag. Forging takes 2^128 tries, all of them online
 
 #: Ours: longest token that is decoded. A record has up to 13,000 bytes: 32 names of features and
 #: five labels with 256 bytes each, and 1,000 each of attributes, their leaf and a list of actions.
@@ -136,8 +135,7 @@ class Signer:
         )
 
 
-#: From base64 to its URL-safe alphabet.
-_FOR_ADDRESSES = bytes.maketrans(b"+/", b"-_")
+_FOR_ADDRESSES = bytes.maketrans(b"+/", b"-_")  # From base64 to its URL-safe alphabet
 
 
 #: Holds the secret where there is no file for it: 32 hexadecimal digits.

@@ -19,11 +19,8 @@ from unswayed.service.database import COLUMNS, SCHEMA_VERSION, Connection, Row, 
 from unswayed.service.tokens import Record, Secrets, decode_record, decode_records
 from unswayed.storage import whole_file
 
-#: Ours: rows in one statement.
-_ROWS = 100
-
-#: Problems of one kind that are listed.
-_LISTED = 5
+_ROWS = 100  # Ours: rows in one statement
+_LISTED = 5  # Problems of one kind that are listed
 
 
 def check_store(url: str, secret: Secrets | None) -> dict[str, Any]:

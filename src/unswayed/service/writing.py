@@ -27,20 +27,17 @@ logger = logging.getLogger("unswayed.service")
 #: Ours: decisions that wait to be recorded, about 200 bytes each; beyond that see ``Writer``.
 MOST_WAITING = 200_000
 
-#: Ours: decisions in one row of the store.
-_CHUNK = 10_000
+_CHUNK = 10_000  # Ours: decisions in one row of the store
 
 #: Decisions in one row of the store are no more than these milliseconds apart.
 LONGEST_CHUNK_MS = 60_000
 
-#: Ours: requests in one transaction; a group this large takes some milliseconds.
-_GROUP = 512
+_GROUP = 512  # Ours: requests in one transaction; a group this large takes some milliseconds
 
 #: Ours: how long decisions may wait for others, and how often a broken store is tried.
 _FLUSH_SECONDS = 0.25
 
-#: Ours: how long a stop waits for the last transaction.
-_STOP_SECONDS = 10.0
+_STOP_SECONDS = 10.0  # Ours: how long a stop waits for the last transaction
 
 #: Ours: how long a request may wait for others to share its commit, which takes about as long.
 _GATHER_SECONDS = 0.001

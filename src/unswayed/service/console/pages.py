@@ -42,17 +42,10 @@ from unswayed.service.service import Service
 
 COOKIE = "unswayed_console"
 
-#: Ours: lifetime of a session.
-SESSION_SECONDS = 12 * 3600
-
-#: Ours: bytes of a login form; a key has 64 characters.
-_LONGEST_FORM = 4_096
-
-#: Ours: characters of a text that are shown; labels have at most 256 bytes.
-_MOST_LETTERS = 2_000
-
-#: Ours: characters from which a cell gets a minimum width.
-_LONG = 24
+SESSION_SECONDS = 12 * 3600  # Ours: lifetime of a session
+_LONGEST_FORM = 4_096  # Ours: bytes of a login form; a key has 64 characters
+_MOST_LETTERS = 2_000  # Ours: characters of a text that are shown; labels have at most 256 bytes
+_LONG = 24  # Ours: characters from which a cell gets a minimum width
 
 #: Ours: rows of tables and bars of pictures that are shown; the routes have all.
 MOST_ROWS = 60
