@@ -191,37 +191,31 @@ class Endpoint:
         """Return the response, errors too; one of Starlette's if it is streamed."""
         headers = dict(header_list)
         started = time.perf_counter()
-        status = 500
+        result: Reply | Response
         try:
-            result = await self._result(service, address, headers, path, body, query)
-            if isinstance(result, Response):
-                status = result.status_code
-                return result
-            if not isinstance(result, Reply):
-                result = Reply(msgspec.json.encode(result), self.status)
-            status = result.status
+            made = await self._result(service, address, headers, path, body, query)
+            is_whole = isinstance(made, Reply | Response)
+            result = made if is_whole else Reply(msgspec.json.encode(made), self.status)
         except (Exception, asyncio.CancelledError) as error:
             refusal = refusal_of(error, f"{self.method} {self.path}")
-            status = refusal.status
             service.metrics.count("unswayed_refusals_total", code=refusal.code)
-            return Reply(refusal.body(), status)
-        else:
-            return result
-        finally:
-            seconds = time.perf_counter() - started
-            service.metrics.add_response(self.path, status, seconds)
-            if service.server.log_requests:
-                campaign = path.get("campaign", "")
-                fields = {
-                    "request_id": request_id(headers.get(b"x-request-id")),
-                    "method": self.method,
-                    "route": self.path,  # and not the address, in which a user may be named
-                    # Others are whatever text the caller sent.
-                    "campaign": campaign if campaign in service.watcher.state.campaigns else "",
-                    "status": status,
-                    "milliseconds": round(1000.0 * seconds, 3),
-                }
-                logger.info("request", extra={"fields": fields})
+            result = Reply(refusal.body(), refusal.status)
+        status = result.status_code if isinstance(result, Response) else result.status
+        seconds = time.perf_counter() - started
+        service.metrics.add_response(self.path, status, seconds)
+        if service.server.log_requests:
+            campaign = path.get("campaign", "")
+            fields = {
+                "request_id": request_id(headers.get(b"x-request-id")),
+                "method": self.method,
+                "route": self.path,  # and not the address, in which a user may be named
+                # Others are whatever text the caller sent.
+                "campaign": campaign if campaign in service.watcher.state.campaigns else "",
+                "status": status,
+                "milliseconds": round(1000.0 * seconds, 3),
+            }
+            logger.info("request", extra={"fields": fields})
+        return result
 
     async def _result(
         self,

@@ -12,10 +12,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import httpx
 
-#: Ours: attempts per request, and the first wait in seconds; each wait doubles.
-TRIES = 5
-_FIRST_WAIT = 0.1
-
+TRIES = 5  # Ours: attempts per request
+_FIRST_WAIT = 0.1  # Ours: seconds before the second attempt; each wait doubles
 _LATER = (429, 502, 503, 504)  # Statuses after which a request is retried
 
 

@@ -144,9 +144,8 @@ def start(task: str, **request: str) -> subprocess.Popen[bytes]:
     return process
 
 
-#: The report of a day that is being made, and for how many milliseconds it is waited for.
-_CLAIMED = "{}"
-CLAIM_MS = 3_600_000
+_CLAIMED = "{}"  # The report of a day that is being made
+CLAIM_MS = 3_600_000  # Ours: milliseconds that it may take
 
 
 def today() -> str:

@@ -43,7 +43,7 @@ from unswayed.service.deciding import OTHER_LEVEL
 from unswayed.service.errors import Refusal
 from unswayed.service.planning import Progress, contexts_of, schedule_of
 from unswayed.service.settings import Settings
-from unswayed.service.writing import Counts, count_restored
+from unswayed.service.writing import Counts, write_counts
 
 _NICENESS = 10  # Ours: niceness of background processes
 
@@ -257,7 +257,8 @@ def _learn_and_publish(database: Database, name: str, job_id: str, known: str | 
             version = catalogue.add_policy(
                 connection, name, log.policy, job=job_id, activate=is_active, progress=progress
             )
-            count_restored(connection, found.restored)
+            # Those lost in a crash at any time; none is lost again.
+            write_counts(connection, "restored", found.restored, is_total=True)
             notes = list(log.notes)
             if found.silent_share >= _SILENT:
                 notes.append(silence_note(found.silent_share, settings))

@@ -256,14 +256,18 @@ def write_chunks(connection: Connection, decisions: list[Recorded]) -> None:
     connection.insert("decisions", rows)
 
 
+_SUM = "counts.{0} + excluded.{0}"
+_LARGER = "CASE WHEN excluded.{0} > counts.{0} THEN excluded.{0} ELSE counts.{0} END"
+
+
 def write_counts(
-    connection: Connection, writer: str, counts: Counts, change: str = "counts.{0} + excluded.{0}"
+    connection: Connection, writer: str, counts: Counts, *, is_total: bool = False
 ) -> None:
-    """Insert or change counters; ``change`` says how, for the column ``{0}``.
+    """Add to the counters of a writer, or raise them to totals.
 
     Every writer has rows of its own: no two processes wait for each other.
     """
-    names = ("decisions", "rewards", "matches")
+    names, change = ("decisions", "rewards", "matches"), _LARGER if is_total else _SUM
     changes = ", ".join(f"{name} = {change.format(name)}" for name in names)
     rows = [
         (*key, writer, *(counts[key, name] for name in names))
@@ -271,15 +275,6 @@ def write_counts(
     ]
     more = f"ON CONFLICT (campaign, context, mode, writer) DO UPDATE SET {changes}"
     connection.insert("counts", rows, more)
-
-
-def count_restored(connection: Connection, found: Counts) -> None:
-    """Count decisions that were lost in a crash and brought back by their rewards.
-
-    They are those of all times, and none is lost again: numbers only grow.
-    """
-    larger = "CASE WHEN excluded.{0} > counts.{0} THEN excluded.{0} ELSE counts.{0} END"
-    write_counts(connection, "restored", found, larger)
 
 
 def _first_rows(

@@ -476,12 +476,8 @@ async def _login(request: Request) -> Response:
     return response
 
 
-async def _logout(request: Request) -> Response:
+async def _logout(_: Call, __: Key) -> Response:
     """End the session."""
-    try:
-        _check_same_origin(request)
-    except Refusal as refusal:
-        return _sorry(refusal)
     response = _to("/console/login")
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return response
@@ -518,6 +514,7 @@ _SHOWN: dict[str, Show] = {
     f"{_ONE}/audit/now": _audit_now,
 }
 _POSTED: dict[str, Show] = {
+    "/console/logout": _logout,
     _ACTIVATE: _done(endpoints.activate_version, "/policies"),
     f"{_ONE}/learn": _done(endpoints.learn, "/jobs"),
 }
@@ -528,7 +525,6 @@ def console_pages() -> list[BaseRoute]:
     handlers: list[tuple[str, str, Handler]] = [
         ("/", "GET", _home),
         ("/console/login", "GET POST", _login),
-        ("/console/logout", "POST", _logout),
         ("/console/assets/{name}", "GET", _asset),
         *((path, "POST", _shown(show, is_post=True)) for path, show in _POSTED.items()),
         *((path, "GET", _shown(show)) for path, show in _SHOWN.items()),
