@@ -1,16 +1,8 @@
 """Decisions of one campaign under its current plan, as records that are signed and logged.
 
-A caller may name the actions to choose from, such as those in stock. What is due is drawn as
-always, without regard to the list. If it is on the list it is played, and otherwise its substitute:
-the best action on the list by the policy that is served. So
-
-    P(a | list) = p(a) + [a is the substitute] · sum of p(b) over b that are not on the list,
-
-with p(a) the propensity without a list. Learning uses explored decisions only, and a substitute is
-none. In each request an action on the list is explored with the same probability as without a
-list, so cell means stay unbiased for the requests in which the action could be played; and whoever
-influences a list can take decisions of its own accounts out of learning, but never move them to
-another action.
+A caller may name the actions to choose from, such as those in stock. If what is due is not on the
+list, its substitute is played: the best action on the list by the policy that is served. Why what
+is learned stays unbiased is in ``docs/service.md``, "Eligible actions".
 """
 
 from __future__ import annotations
@@ -134,7 +126,10 @@ class Ranking:
         return found
 
     def ruling(self, due: Ruling, context: str, eligible: frozenset[str]) -> Ruling:
-        """Return the ruling among eligible actions, with its exact propensity."""
+        """Return the ruling among eligible actions, with its exact propensity.
+
+        P(a | list) = p(a) + [a is the substitute] · sum of p(b) over b that are not on the list.
+        """
         substitute = next(one for one in self.ranked(context) if one in eligible)
         is_due = due.action in eligible
         action = str(due.action) if is_due else substitute

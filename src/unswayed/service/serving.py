@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import http
 import ipaddress
 import logging
 import math
@@ -422,7 +421,7 @@ class LimitedProtocol(HttpToolsProtocol):
             cycle.begin()
 
     def answer(self, reply: Reply, *, keep_alive: bool) -> None:
-        """Send the response of a request that took the short way."""
+        """Send a response past uvicorn."""
         if self.transport.is_closing():
             return
         headers = [*self.server_state.default_headers, *reply.header_list()]
@@ -487,11 +486,7 @@ class LimitedProtocol(HttpToolsProtocol):
         cycle = self.cycle
         if cycle is None or not cycle.response_started or cycle.response_complete:
             body = Refusal(status, code, message).body()
-            self.transport.write(
-                b"HTTP/1.1 %d %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
-                b"connection: close\r\n\r\n%s"
-                % (status, http.HTTPStatus(status).phrase.encode(), len(body), body)
-            )
+            self.answer(Reply(body, status), keep_alive=False)
         self._is_receiving = False
         self.transport.close()
 

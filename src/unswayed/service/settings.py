@@ -356,6 +356,15 @@ def load_configuration(path: Path) -> Configuration:
         raise InputError(f"{path} is not TOML: it is not UTF-8 text.") from error
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not TOML: {error}.") from error
+    return _configuration(value, path)
+
+
+def policy_configuration(path: Path) -> Configuration:
+    """Return a configuration with one campaign: the policy of a file, under the file's name."""
+    return _configuration({"campaigns": {path.stem.lower(): {"policy": path.name}}}, path)
+
+
+def _configuration(value: Mapping[str, Any], path: Path) -> Configuration:
     with _within(str(path)):
         for name in value:
             find(name, {"server": None, "campaigns": None}, kind="table")
@@ -372,14 +381,6 @@ def load_configuration(path: Path) -> Configuration:
                 policies[name], table = _with_policy(table, path.parent)
         found[name] = parsed_settings(table, where)
     return Configuration(server=server, campaigns=found, policies=policies)
-
-
-def policy_configuration(path: Path) -> Configuration:
-    """Return a configuration with one campaign: the policy of a file, under the file's name."""
-    policy, table = _with_policy({"policy": path.name}, path.parent)
-    name = check_name(path.stem.lower())
-    settings = parsed_settings(table, str(path))
-    return Configuration(campaigns={name: settings}, policies={name: policy})
 
 
 def _with_policy(table: Mapping[str, Any], folder: Path) -> tuple[Policy, dict[str, Any]]:
