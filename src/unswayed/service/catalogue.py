@@ -124,12 +124,9 @@ def publish(
         plan = next_plan_of(before, settings, policy, progress, is_moved=is_moved)
     row = (name, old.plan_version, now_ms(), reason, chosen, json.dumps(plan.to_json()))
     connection.insert("plans", [row])
-    connection.execute(
-        "UPDATE campaigns SET settings = ?, policy = ? WHERE name = ?",
-        msgspec.json.encode(settings).decode(),
-        chosen,
-        name,
-    )
+    text = msgspec.json.encode(settings).decode()
+    sql = "UPDATE campaigns SET settings = ?, policy = ? WHERE name = ?"
+    connection.execute(sql, text, chosen, name)
     bump(connection)
     return campaign(connection, name)
 

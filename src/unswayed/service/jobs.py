@@ -67,13 +67,9 @@ def jobs_of(
 
 def last_job_ms(connection: Connection, campaign: Campaign) -> int:
     """Return when the last job was created, or else the campaign; none of the future."""
-    ((last,),) = connection.execute(
-        "SELECT COALESCE(MAX(created_ms), ?) FROM jobs WHERE campaign = ? AND created_ms <= ?",
-        campaign.created_ms,
-        campaign.name,
-        now_ms(),
-    )
-    return int(last)
+    sql = "SELECT MAX(created_ms) FROM jobs WHERE campaign = ? AND created_ms <= ?"
+    ((last,),) = connection.execute(sql, campaign.name, now_ms())
+    return campaign.created_ms if last is None else int(last)
 
 
 def job_of(connection: Connection, name: str, job_id: str) -> Job:
@@ -93,12 +89,9 @@ def add_job(connection: Connection, name: str) -> tuple[Job, bool]:
     now = now_ms()
     row = (secrets.token_hex(8), name, QUEUED, "", now, now, "{}")
     connection.insert("jobs", [row])
-    connection.execute(
-        "DELETE FROM jobs WHERE campaign = ? AND created_ms < (SELECT MIN(created_ms) FROM (SELECT "
-        f"created_ms FROM jobs WHERE campaign = ? ORDER BY created_ms DESC LIMIT {KEPT_JOBS}) n)",
-        name,
-        name,
-    )
+    newest_first = f"ORDER BY created_ms DESC LIMIT {KEPT_JOBS}"
+    kept = connection.select("jobs", "created_ms", newest_first, campaign=name)
+    connection.execute("DELETE FROM jobs WHERE campaign = ? AND created_ms < ?", name, *kept[-1])
     return Job.of(row), True
 
 
@@ -112,15 +105,11 @@ def update_job(
 ) -> None:
     """Record a heartbeat of a job, and its new state."""
     text = None if result is None else json.dumps(result)
-    connection.execute(
+    sql = (
         "UPDATE jobs SET alive_ms = ?, state = COALESCE(?, state), step = COALESCE(?, step), "
-        "result = COALESCE(?, result) WHERE id = ?",
-        now_ms(),
-        state,
-        step,
-        text,
-        job_id,
+        "result = COALESCE(?, result) WHERE id = ?"
     )
+    connection.execute(sql, now_ms(), state, step, text, job_id)
 
 
 def offline_command(task: str) -> list[str]:
@@ -304,11 +293,8 @@ def _target(
     except InputError as error:
         return {**target, "note": str(error)}
     needed = traffic.methods[0].total_interactions
-    ((recent,),) = connection.execute(
-        "SELECT COALESCE(SUM(n), 0) FROM decisions WHERE campaign = ? AND first_ms > ?",
-        campaign.name,
-        now_ms() - _RATE_MS,
-    )
+    sql = "SELECT COALESCE(SUM(n), 0) FROM decisions WHERE campaign = ? AND first_ms > ?"
+    ((recent,),) = connection.execute(sql, campaign.name, now_ms() - _RATE_MS)
     age = min(max(now_ms() - campaign.created_ms, 1), _RATE_MS) / 1000.0
     shares = [plan.rule(context).explorer_share for context in contexts]
     exploring = (1.0 - plan.control_share) * float(np.average(shares, weights=visits))

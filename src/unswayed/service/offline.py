@@ -436,12 +436,8 @@ def make_report(connection: Connection, name: str, *, known: str | None = None) 
     if settings.webhook and share is not None and share > settings.webhook_share:
         found["webhook"] = _told(settings.webhook, found)
     with connection.transaction():
-        connection.execute(
-            "UPDATE reports SET report = ? WHERE campaign = ? AND day = ?",
-            json.dumps(found),
-            name,
-            day,
-        )
+        sql = "UPDATE reports SET report = ? WHERE campaign = ? AND day = ?"
+        connection.execute(sql, json.dumps(found), name, day)
     return found
 
 

@@ -42,6 +42,7 @@ SLICE = 50_000  # Ours: decisions in a slice
 GRACE_MS = 1_000
 
 _LAST_MS = 2**48 - 1  # The largest time that fits six bytes
+_BETWEEN = "WHERE campaign = ? AND first_ms > ? AND first_ms < ?"
 
 
 def schema_of(settings: Settings) -> pa.Schema:
@@ -114,15 +115,9 @@ def _slices(
     """Yield slices that cover all times between, with about ``SLICE`` decisions in each."""
     if end_ms <= first_ms:
         return
-    rows = connection.execute(
-        "SELECT first_ms, n FROM decisions WHERE campaign = ? AND first_ms > ? AND first_ms < ? "
-        "ORDER BY first_ms",
-        name,
-        first_ms - LONGEST_CHUNK_MS,
-        end_ms,
-    )
     start, n_decisions = first_ms, 0
-    for chunk_ms, n in rows:
+    sql = f"SELECT first_ms, n FROM decisions {_BETWEEN} ORDER BY first_ms"
+    for chunk_ms, n in connection.execute(sql, name, first_ms - LONGEST_CHUNK_MS, end_ms):
         if n_decisions >= SLICE and chunk_ms > start:
             yield start, chunk_ms
             start, n_decisions = chunk_ms, 0
@@ -132,12 +127,8 @@ def _slices(
 
 def _chunks(connection: Connection, name: str, first_ms: int, end_ms: int) -> Iterator[Record]:
     """Yield the recorded decisions made from one time up to before another."""
-    for (records,) in connection.execute(
-        "SELECT records FROM decisions WHERE campaign = ? AND first_ms > ? AND first_ms < ?",
-        name,
-        first_ms - LONGEST_CHUNK_MS,
-        end_ms,
-    ):
+    sql = f"SELECT records FROM decisions {_BETWEEN}"
+    for (records,) in connection.execute(sql, name, first_ms - LONGEST_CHUNK_MS, end_ms):
         for record in decode_records(records):
             if first_ms <= record.time_ms < end_ms:
                 yield record
@@ -437,11 +428,10 @@ def _delete_rows(connection: Connection, name: str, table: str, column: str, use
     with connection.reading():
         rows = connection.stream(sql, name)
         keys = [key for key, record in rows if decode_record(record).user == user]
+    delete = f"DELETE FROM {table} WHERE campaign = ? AND {column} = ?"
     for key in set(keys):
         with connection.transaction():
-            connection.execute(
-                f"DELETE FROM {table} WHERE campaign = ? AND {column} = ?", name, key
-            )
+            connection.execute(delete, name, key)
     return len(keys)
 
 
@@ -475,10 +465,7 @@ def delete_old(database: Database, campaign: str, before_ms: int) -> bool:
                 if time.monotonic() > end:
                     return False
                 until = min(oldest + _SLICE_MS, limit)
+                delete = f"DELETE FROM {table} WHERE campaign = ? AND {column} < ?"
                 with connection.transaction():
-                    connection.execute(
-                        f"DELETE FROM {table} WHERE campaign = ? AND {column} < ?",
-                        campaign,
-                        until.to_bytes(6, "big") if is_id else until,
-                    )
+                    connection.execute(delete, campaign, until.to_bytes(6) if is_id else until)
     return True
