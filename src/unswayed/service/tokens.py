@@ -138,9 +138,7 @@ class Signer:
 _FOR_ADDRESSES = bytes.maketrans(b"+/", b"-_")  # From base64 to its URL-safe alphabet
 
 
-#: Holds the secret where there is no file for it: 32 hexadecimal digits.
-VARIABLE = "UNSWAYED_SECRET"
-
+VARIABLE = "UNSWAYED_SECRET"  # Holds the secret where there is no file: 32 hexadecimal digits
 _SECRET_FORMAT = "unswayed-secrets"
 _SECRET_BYTES = 16
 _SIGNING_BYTES = 32
@@ -190,33 +188,28 @@ class Secrets:
     @classmethod
     def parsed(cls, text: str, where: str) -> Secrets:
         """Return the secret of a text: a file's, or 32 hexadecimal digits."""
-        try:
+        assignment = b""
+        with suppress(ValueError, KeyError, TypeError):
             is_file = text.lstrip().startswith("{")
-            found = cls(bytes.fromhex(json.loads(text)["assignment"] if is_file else text.strip()))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{where} is no secret file of this program.") from error
-        if len(found.assignment) != _SECRET_BYTES:
-            raise InputError(
-                f"{where} is no secret file of this program, nor {2 * _SECRET_BYTES} hexadecimal "
-                "digits."
-            )
-        return found
+            assignment = bytes.fromhex(json.loads(text)["assignment"] if is_file else text.strip())
+        if len(assignment) != _SECRET_BYTES:
+            digits = f"{2 * _SECRET_BYTES} hexadecimal digits"
+            raise InputError(f"{where} is no secret file of this program, nor {digits}.")
+        return cls(assignment)
 
 
 def load_or_make(path: Path) -> Secrets:
     """Return the secret of a file, made with mode 0600 if it is not there."""
     if not path.exists():
         draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        Secrets(new_secret()).save(draft)
         try:
-            Secrets(new_secret()).save(draft)
-            try:
-                os.link(draft, path)  # of two processes that start at once, the first one's stays
-            except FileExistsError:
-                pass
-            finally:
-                draft.unlink()
+            with suppress(FileExistsError):  # of two processes that start at once, the first wins
+                os.link(draft, path)
         except OSError as error:
             raise InputError(f"cannot write the secret file {path}: {error.strerror}.") from error
+        finally:
+            draft.unlink()
     return Secrets.load(path)
 
 
