@@ -24,6 +24,7 @@ from tests.faults.test_full_disk import room_for
 from tests.postgresql import command as postgresql_command
 from tests.service.conftest import new_database
 from tests.service.running import SHOP, Running, command, running, serving, until
+from unswayed.service.catalogue import bump
 from unswayed.service.database import opened
 from unswayed.service.settings import ServerSettings
 from unswayed.service.upkeep import back_up
@@ -279,6 +280,19 @@ def test_a_backup_that_is_put_in_place_of_the_store_is_served(sqlite_shop: Runni
     until(lambda: sqlite_shop.call("POST", "/v1/shop/decide", visit).status_code == 200)
     reward = {"token": sqlite_shop.decide()["token"], "reward": 1.0}
     until(lambda: sqlite_shop.call("POST", "/v1/shop/reward", reward).status_code == 200)
+
+
+def test_a_damaged_plan_is_logged_once_while_the_one_before_is_served(
+    shop: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    with shop.prepared.database.connected() as connection, connection.transaction():
+        columns = "campaign, version + 1, created_ms, reason, policy, '{}'"
+        connection.execute(f"INSERT INTO plans SELECT {columns} FROM plans")
+        connection.execute("UPDATE campaigns SET plan = plan + 1")
+        bump(connection)
+    time.sleep(1.5)
+    assert shop.decide()["plan"] == 1
+    assert [one.getMessage() for one in caplog.records] == ["a periodic task failed"]
 
 
 def test_a_lost_sqlite_file_gives_503_and_nothing_is_written_into_the_void(

@@ -80,7 +80,6 @@ class Watcher:
         self.secrets = secrets
         self.signer: Signer
         self.state = State()
-        self.is_connected = True
         self._connection: Connection | None = None
         self._lock = threading.Lock()
         self.refresh()
@@ -98,12 +97,13 @@ class Watcher:
                 if is_new or change != self.state.change:
                     self.state = self._loaded(self._connection, change)
             except StoreError:
-                if self._connection is not None:
-                    self._connection.close()
-                    self._connection = None
-                self.is_connected = False
+                self._disconnect()
                 raise
-            self.is_connected = True
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the store could be read last."""
+        return self._connection is not None
 
     async def find_keys(self, tokens: Iterable[str]) -> None:
         """Look into the store for a signing key that is unknown here, such as another host's."""
@@ -116,10 +116,13 @@ class Watcher:
     def close(self) -> None:
         """Close the connection, when nothing is read through it."""
         if self._lock.acquire(timeout=5):
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            self._disconnect()
             self._lock.release()
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def _loaded(self, connection: Connection, change: int) -> State:
         found: dict[str, Serving] = {}
@@ -406,14 +409,19 @@ class Service:
 
 
 async def _repeated(work: Callable[[], None], seconds: float) -> None:
+    last = ""
     while True:
         await asyncio.sleep(seconds)
         try:
             await asyncio.to_thread(work)
         except (StoreError, Refusal):
             continue  # the store is away, or a campaign was deleted meanwhile
-        except Exception:  # a task that ends would never be done again
-            logger.exception("a periodic task failed")
+        except Exception as error:  # a task that ends would never be done again
+            if repr(error) != last:  # it is logged once, however often it fails
+                logger.exception("a periodic task failed")
+            last = repr(error)
+        else:
+            last = ""
 
 
 def _asked_for(record: Record) -> tuple[object, ...]:
