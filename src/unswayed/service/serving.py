@@ -125,11 +125,8 @@ def new_key(prepared: Prepared, text: str) -> str:
             f"{option('--make-key')} is {text!r}; give CAMPAIGN:ROLE, such as shop:decide or "
             "*:admin."
         )
-    try:
-        with prepared.database.connected() as connection, connection.transaction():
-            return make_key(connection, campaign, role)
-    except Refusal as refusal:
-        raise InputError(refusal.message) from None
+    with prepared.database.connected() as connection, connection.transaction():
+        return make_key(connection, campaign, role)
 
 
 def serve(
