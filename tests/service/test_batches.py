@@ -1,6 +1,7 @@
 """Batches take a shorter way to the same decisions."""
 
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,18 @@ def test_answers_go_on_after_an_expectation_and_end_after_nonsense(sqlite_shop: 
         connection.sendall(b"nonsense\r\n\r\n")
         assert connection.recv(65_536).startswith(b"HTTP/1.1 400 ")
         assert connection.recv(65_536) == b""
+
+
+@pytest.mark.parametrize("row", [b"1", b'{"x":1}'])
+def test_no_more_malformed_rows_are_read_than_a_batch_may_have(
+    sqlite_shop: Running, row: bytes
+) -> None:
+    """A body of a megabyte would else keep a worker busy for a minute."""
+    body = b'{"decisions":[' + b",".join([row] * (900_000 // len(row) // 2)) + b"]}"
+    start = time.process_time()
+    response = sqlite_shop.http.post("/v1/shop/decide/batch", content=body)
+    assert (response.status_code, response.json()["error"]["code"]) == (413, "too_large")
+    assert time.process_time() - start < 2.0
 
 
 def test_malformed_rows_have_errors_of_their_own(sqlite_shop: Running) -> None:

@@ -235,7 +235,7 @@ class Endpoint:
         if self.decoder is not None:
             if not isinstance(body, bytes):
                 body = await read_body(service, headers, body)
-            decoded = self._decoded(body)
+            decoded = self._decoded(body, service.server.max_batch)
         query = {}
         if query_string:
             query = dict(parse_qsl(query_string.decode("latin-1"), keep_blank_values=True))
@@ -261,20 +261,23 @@ class Endpoint:
             needed = " or ".join((*(self.roles or ()), "admin"))
             raise Refusal(403, "forbidden", f"this needs a key of role {needed} for this campaign.")
 
-    def _decoded(self, raw: bytes) -> Any:
+    def _decoded(self, raw: bytes, most: int) -> Any:
         try:
             try:
                 return self.decoder.decode(raw)
             except msgspec.ValidationError as error:
-                rows = None if self.row is None else self._decoded_rows(raw)
+                rows = None if self.row is None else self._decoded_rows(raw, most)
                 if rows is None:
                     raise Refusal(422, "bad_body", wrong_body(error, self.body)) from None
                 return rows
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise bad_request(f"the body is not JSON: {error}.", "not_json") from None
 
-    def _decoded_rows(self, raw: bytes) -> Any:
-        """Return a batch with a ``Refusal`` for each malformed row; None if it is no batch."""
+    def _decoded_rows(self, raw: bytes, most: int) -> Any:
+        """Return a batch with a ``Refusal`` for each malformed row; None if it is no batch.
+
+        Of a batch that is too long, only enough rows to see that are read.
+        """
         (name,) = self.body.__struct_fields__  # type: ignore[union-attr]  # a struct's
         try:
             given = msgspec.json.decode(raw, type=dict[str, list[msgspec.Raw]])
@@ -283,7 +286,7 @@ class Endpoint:
         if list(given) != [name]:
             return None
         rows: list[Any] = []
-        for row in given[name]:
+        for row in given[name][: most + 1]:
             try:
                 rows.append(msgspec.json.decode(row, type=self.row))
             except msgspec.ValidationError as error:

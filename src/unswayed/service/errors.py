@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -80,7 +81,7 @@ def wrong_body(error: msgspec.ValidationError, body: Any) -> str:
     name = repr(visible(where, most=LABEL_LENGTH)) if where else "the body"
     field = _FIELD.search(what)
     if what.startswith("Object contains unknown") and field:
-        return f"{name} has no field {suggested(field[1], sorted(set(_fields(body))))}"
+        return f"{name} has no field {suggested(field[1], _fields(body))}"
     if what.startswith("Object missing required") and field:
         return f"{name} lacks the field {field[1]!r}."
     kinds = re.fullmatch("Expected `(.*)`, got `(.*)`", what)
@@ -90,19 +91,22 @@ def wrong_body(error: msgspec.ValidationError, body: Any) -> str:
     return f"{name}: {what[:1].lower()}{what[1:].rstrip('.')}."
 
 
-def suggested(typed: str, known: list[str]) -> str:
+def suggested(typed: str, known: Sequence[str]) -> str:
     """Return a name that is not known, with what was meant or what there is."""
     close = closest(typed[:LABEL_LENGTH], known)
     hint = f"did you mean {close!r}?" if close else f"it takes {', '.join(known)}."
     return f"{visible(typed, most=LABEL_LENGTH)!r}; {hint}"
 
 
-def _fields(kind: Any) -> Iterator[str]:
-    """Yield the names of all fields of a body, those of its parts included."""
+@cache  # rows of a batch may all be wrong
+def _fields(kind: Any) -> tuple[str, ...]:
+    """Return the names of all fields of a body, those of its parts included, in order."""
     info = msgspec.inspect.type_info(kind)
+    names: set[str] = set()
     if isinstance(info, msgspec.inspect.StructType):
         for field in info.fields:
-            yield field.encode_name
+            names.add(field.encode_name)
             part = getattr(field.type, "item_type", None)
             if isinstance(part, msgspec.inspect.StructType):
-                yield from _fields(part.cls)
+                names.update(_fields(part.cls))
+    return tuple(sorted(names))
