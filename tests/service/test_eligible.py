@@ -1,5 +1,6 @@
 """Decisions among some actions: exact propensities, nothing to steer by, and rankings."""
 
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tests.service.test_rewards import closed
 from unswayed.policy import Decider
 from unswayed.service.catalogue import Campaign
 from unswayed.service.client import Client
-from unswayed.service.deciding import DecideRequest, Serving
+from unswayed.service.deciding import MOST_ACTIONS, DecideRequest, Serving
 from unswayed.service.planning import make_plan, next_plan_of
 from unswayed.service.settings import Settings
 from unswayed.service.tokens import Record, decode_record, encode_record
@@ -76,6 +77,19 @@ def test_a_list_takes_decisions_out_of_learning_and_never_moves_them(
             n_gone += 1
     assert n_kept > 50
     assert n_gone > 20
+
+
+def test_a_list_of_few_among_thousands_takes_about_a_millisecond() -> None:
+    """A batch of a thousand such requests would else keep a worker busy for many seconds."""
+    actions = tuple(f"action {number}" for number in range(MOST_ACTIONS))
+    settings = msgspec.structs.replace(SHOP, actions=actions)
+    there = Campaign("shop", "active", 0, 1, 0, settings)
+    serving = Serving.of(there, Decider(make_plan("shop", settings), bytes(16)))
+    requests = [DecideRequest("ann", "lunch", actions=[name]) for name in actions[:200]]
+    start = time.process_time()
+    records = decided(serving, *requests)
+    assert time.process_time() - start < 1.0
+    assert [record.action for record in records] == list(actions[:200])
 
 
 def test_lists_are_recorded_exported_explained_and_repeated(store: str, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import os
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -20,7 +19,7 @@ import msgspec
 import numpy as np
 
 from unswayed.errors import InputError
-from unswayed.events import UNKNOWN
+from unswayed.events import UNKNOWN, Labels
 from unswayed.events.attributes import plain_text
 from unswayed.learners.features.shape import NO_LEAF
 from unswayed.policy import Decider, EpochPlan, Policy, Ruling
@@ -135,13 +134,12 @@ class Ranking:
         action = str(due.action) if is_due else substitute
         # The propensities of all actions that can be due.
         rule, held = self.plan.rule(context), self.plan.control_share
-        due_with: dict[str, float] = defaultdict(float)
-        for name in rule.surviving:
-            due_with[str(name)] += (1.0 - held) * (rule.explorer_share / len(rule.surviving))
-        due_with[str(rule.action)] += (1.0 - held) * (1.0 - rule.explorer_share)
+        explored = (1.0 - held) * (rule.explorer_share / len(rule.surviving))
+        due_with = dict.fromkeys(rule.surviving, explored)
+        due_with[rule.action] += (1.0 - held) * (1.0 - rule.explorer_share)
         if rule.baseline is not None:
-            due_with[str(rule.baseline)] += held
-        propensity = due_with[action]
+            due_with[rule.baseline] = due_with.get(rule.baseline, 0.0) + held
+        propensity = due_with.get(action, 0.0)
         if action == substitute:
             propensity += sum(p for other, p in due_with.items() if other not in eligible)
         return due._replace(
@@ -152,7 +150,7 @@ class Ranking:
         )
 
 
-def checked_list(names: Sequence[str | int], actions: Sequence[str]) -> frozenset[str]:
+def checked_list(names: Sequence[str | int], actions: Labels) -> frozenset[str]:
     """Return the actions that a caller names, or refuse the list."""
     if len(actions) > MOST_ACTIONS:
         text = f"'actions' is for campaigns of up to {MOST_ACTIONS:,} actions."
@@ -160,7 +158,7 @@ def checked_list(names: Sequence[str | int], actions: Sequence[str]) -> frozense
     eligible = frozenset(map(str, names))
     if not eligible:
         raise Refusal(422, "no_action", "'actions' is empty; name at least one, or leave it out.")
-    if unknown := eligible.difference(actions):
+    if unknown := [name for name in eligible if name not in actions]:
         text = f"there is no action {min(unknown)[:80]!r}; add it first."
         raise Refusal(422, "unknown_action", text)
     return eligible
@@ -168,7 +166,8 @@ def checked_list(names: Sequence[str | int], actions: Sequence[str]) -> frozense
 
 def as_bits(eligible: frozenset[str], plan: EpochPlan) -> bytes:
     """Return a list as a bit for each action of a plan."""
-    is_on = np.array([str(action) in eligible for action in plan.actions], np.bool_)
+    is_on = np.zeros(len(plan.actions), np.bool_)
+    is_on[plan.actions.codes(eligible)] = True
     return np.packbits(is_on, bitorder="little").tobytes()
 
 
@@ -244,7 +243,7 @@ class Serving(Campaign, frozen=True, eq=False):
             raise unknown_context(self.name, context, self.settings.contexts)
         ruling, eligible = self.decider.decide(user, context, play_of(id_)), None
         if request.actions is not None:
-            eligible = checked_list(request.actions, self.settings.actions)
+            eligible = checked_list(request.actions, self.decider.plan.actions)
             ruling = self.ranking.ruling(ruling, context, eligible)
         own = self._own(request)
         action, propensity = (str(ruling.action), ruling.propensity) if own is None else own
