@@ -20,6 +20,7 @@ import pytest
 
 from unswayed import Client
 from unswayed.service.settings import load_configuration
+from unswayed.service.supervisor import GRACE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -164,3 +165,6 @@ def test_files_of_deployment_fit_the_program() -> None:
     assert "UNSWAYED_STORE" in help_text
     assert "HUP" in unit
     assert "read_only: true" in compose
+    seconds = re.findall(r"(?:stop_grace_period: |TimeoutStopSec=)([0-9]+)", compose + unit)
+    assert len(seconds) == 2
+    assert all(int(one) > GRACE_SECONDS + 5 for one in seconds)  # then workers are killed
