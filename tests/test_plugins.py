@@ -29,7 +29,7 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_registered_method_is_a_learner_and_an_algorithm() -> None:
     assert method_named("mine") is learn_paper
     assert {"mine", "mine-on-log"} <= set(learner_specs())
-    assert find_algorithm("mine").summary.startswith("Estimate")
+    assert find_algorithm("mine").name == "mine"
     settings = Settings(
         contexts=2,
         actions=3,

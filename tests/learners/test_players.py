@@ -25,35 +25,7 @@ def test_learners_are_the_methods_online_and_on_a_log_variants_and_baselines() -
         *BASELINES,
     ]
     assert all(name == spec.name for name, spec in specs.items())
-    assert specs["paper"].summary == (
-        "Robust MCB: trimmed means for frequent contexts, a spectral filter for rare ones"
-    )
-    assert specs["paper-on-log"].summary == (
-        "paper, from the log of an epsilon-greedy system with its propensities"
-    )
     assert specs["barbar"] is BASELINES["barbar"]
-
-
-@pytest.mark.parametrize(
-    ("text", "summary"),
-    [
-        ("Learn by ear.\n\n    At length.\n    ", "Learn by ear."),
-        ("\n    Learn by ear.\n", "Learn by ear."),
-        ("", "a method of your own"),
-        (None, "a method of your own"),
-    ],
-)
-def test_a_method_of_ones_own_is_described_by_the_first_line_of_its_docstring(
-    text: str | None, summary: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    method = Recording()
-    method.__doc__ = text
-    monkeypatch.setitem(METHODS, "mine", method)
-    specs = learner_specs()
-    assert specs["mine"].summary == summary
-    assert specs["mine-on-log"].summary == (
-        "mine, from the log of an epsilon-greedy system with its propensities"
-    )
 
 
 @pytest.mark.parametrize(("name", "player"), [("mine", Explorer), ("mine-on-log", LogLearner)])

@@ -62,11 +62,11 @@ LearnerMaker = Callable[[Setting], Learner]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnerSpec:
-    """A learner by its name on the command line, with one line about it and how to make it."""
+    """A learner by its name on the command line, and how to make it."""
 
     name: str
-    summary: str
     make: LearnerMaker
+    summary: str = ""  # in a line, for readers of a plugin
 
 
 def evenly_among_best(values: FloatArray) -> FloatArray:

@@ -13,7 +13,7 @@ from unswayed.learners.design import uniform_design
 from unswayed.learners.epochs import next_plan, planned_schedule, shows_coalition
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.exploration import Exploration, next_plays
-from unswayed.learners.interface import LearnerSpec, Setting, decided_shares
+from unswayed.learners.interface import LearnerMaker, LearnerSpec, Setting, decided_shares
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS, Method, method_named, method_names
 from unswayed.learners.paper import learn_paper
 from unswayed.policy import Assignment, Decider, EpochPlan, Mode
@@ -211,24 +211,11 @@ class LogLearner(_OneMethod):
         return self._method(tallies, uniform_design(tallies), alpha=setting.alpha)
 
 
-_SUMMARIES = {
-    "paper": "Robust MCB: trimmed means for frequent contexts, a spectral filter for rare ones",
-    "paper-literal": "Robust MCB as printed: trimmed means for the A most frequent contexts",
-    "bounded": "bounds every account, takes out coalitions, decides by the smallest regret",
+_VARIANTS: dict[str, LearnerMaker] = {
+    # Robust MCB as in Section 3.1
+    "paper-per-visit": partial(Explorer, method=partial(learn_paper, per_visit=True)),
+    "epochs": EpochPlayer,
 }
-
-_VARIANTS = (
-    LearnerSpec(
-        name="paper-per-visit",
-        summary="Robust MCB as in Section 3.1",
-        make=partial(Explorer, method=partial(learn_paper, per_visit=True)),
-    ),
-    LearnerSpec(
-        name="epochs",
-        summary="explores ever less and serves what bounded learned, epoch by epoch",
-        make=EpochPlayer,
-    ),
-)
 
 
 def learner_specs() -> dict[str, LearnerSpec]:
@@ -236,15 +223,15 @@ def learner_specs() -> dict[str, LearnerSpec]:
 
     Looked up at each call, so that methods and baselines registered later are among them.
     """
-    online, on_logs = [], []
-    for name in method_names():
-        method = METHODS[name]
-        first_line = (method.__doc__ or "").strip().partition("\n")[0]
-        summary = _SUMMARIES.get(name) or first_line or "a method of your own"
-        explorer = partial(Explorer, method=method, is_split=name == "paper")
-        online.append(LearnerSpec(name=name, summary=summary, make=explorer))
-        summary = f"{name}, from the log of an epsilon-greedy system with its propensities"
-        make = partial(LogLearner, method=method)
-        on_logs.append(LearnerSpec(name=f"{name}-on-log", summary=summary, make=make))
-    specs = {spec.name: spec for spec in (*online, *on_logs, *_VARIANTS)}
-    return specs | BASELINES
+    methods = {name: METHODS[name] for name in method_names()}
+    makers: dict[str, LearnerMaker] = {
+        **{
+            name: partial(Explorer, method=method, is_split=name == "paper")
+            for name, method in methods.items()
+        },
+        **{
+            f"{name}-on-log": partial(LogLearner, method=method) for name, method in methods.items()
+        },
+        **_VARIANTS,
+    }
+    return {name: LearnerSpec(name=name, make=make) for name, make in makers.items()} | BASELINES

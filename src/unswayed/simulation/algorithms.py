@@ -45,21 +45,10 @@ class OracleUCB(Oracle, NaiveUCB):
 
 
 ORACLES = {
-    spec.name: spec
-    for spec in (
-        LearnerSpec(
-            name="oracle",
-            summary="knows the good users and averages only their rewards: the yardstick",
-            make=OracleLearner,
-        ),
-        LearnerSpec(
-            name="oracle-ucb",
-            summary="UCB that knows the good users and listens to nobody else: the yardstick of "
-            "regret",
-            make=OracleUCB,
-        ),
-    )
+    "oracle": LearnerSpec(name="oracle", make=OracleLearner),
+    "oracle-ucb": LearnerSpec(name="oracle-ucb", make=OracleUCB),
 }
+"""The yardsticks, of the final policy and of regret."""
 
 
 def algorithms() -> dict[str, LearnerSpec]:
