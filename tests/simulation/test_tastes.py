@@ -3,24 +3,32 @@ from __future__ import annotations
 import numpy as np
 
 from unswayed.experiments.sweeps import world
-from unswayed.simulation.arena import Tastes
 from unswayed.simulation.simulate import run_repetition
 
 
-def test_a_taste_is_fixed_bounded_and_spread_evenly(rng: np.random.Generator) -> None:
-    tastes = Tastes(magnitude=0.2, n_contexts=10, n_actions=5, key=np.uint64(rng.integers(2**62)))
-    users, contexts = np.divmod(np.arange(20_000), 10)
-    shift = tastes.shift(users, contexts)
-    assert shift.shape == (20_000, 5)
-    assert np.abs(shift).max() <= 0.2
-    order = rng.permutation(20_000)
-    np.testing.assert_array_equal(tastes.shift(users[order], contexts[order]), shift[order])
-    # 100,000 uniforms on [-1, 1] have standard error 0.0018 for the mean; their squares, with
-    # mean 1/3 and variance 4/45, 0.00094.
-    assert abs((shift / 0.2).mean()) < 5 * 0.0018
-    assert abs(((shift / 0.2) ** 2).mean() - 1 / 3) < 5 * 0.00094
-    # Neighbouring users' tastes are unrelated: 99,950 products of variance 1/9.
-    assert abs((shift[:-10] * shift[10:] / 0.04).mean()) < 5 * np.sqrt(1 / 9 / 99_950)
+def test_a_taste_is_fixed_bounded_and_spread_evenly() -> None:
+    """Rewards are means plus noise; with hardly any noise they show each user's own mean."""
+    settings = world(
+        users=2000, contexts=10, actions=5, alpha=0.0, perturbation=0.2, deviation=1e-9
+    )
+    match = settings.match("naive-mean", 0)
+    shifts = np.full((2000, 10, 5), np.nan)
+    for played in match.rounds():
+        place = played.users, played.contexts, played.actions
+        shift = played.rewards - match.instance.mean_rewards[played.contexts, played.actions]
+        known = ~np.isnan(shifts[place])
+        np.testing.assert_allclose(shift[known], shifts[place][known], atol=1e-6)
+        shifts[place] = shift
+    seen = shifts[~np.isnan(shifts)]
+    assert len(seen) > 40_000
+    assert np.abs(seen).max() <= 0.2 + 1e-6
+    # 40,000 uniforms on [-1, 1] have standard error 0.0029 for the mean; their squares, with
+    # mean 1/3 and variance 4/45, 0.0015.
+    assert abs((seen / 0.2).mean()) < 5 * 0.0029
+    assert abs(((seen / 0.2) ** 2).mean() - 1 / 3) < 5 * 0.0015
+    # Neighbouring users' tastes are unrelated: products of variance 1/9.
+    products = (shifts[:-1] * shifts[1:] / 0.04)[~np.isnan(shifts[:-1] * shifts[1:])]
+    assert abs(products.mean()) < 5 * np.sqrt(1 / 9 / len(products))
 
 
 def test_regret_is_measured_against_each_users_own_best_action(seed: int) -> None:

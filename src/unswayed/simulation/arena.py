@@ -28,27 +28,6 @@ from unswayed.simulation.attacks.base import (
 from unswayed.simulation.instances import Instance, RewardLaw, draw_rewards, suboptimality
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tastes:
-    """A fixed taste for every (user, context, action), derived on demand and never stored.
-
-    Tastes are independent and uniform on [-magnitude, magnitude]: the paper's "random
-    perturbations of magnitude O(eps_0)" (appendix, Similar Preferences). Each is a hash of its
-    indices under the world's key, so L x S x A of them need no memory.
-    """
-
-    magnitude: float
-    n_contexts: int
-    n_actions: int
-    key: np.uint64
-
-    def shift(self, users: IntArray, contexts: IntArray) -> FloatArray:
-        """Return the tastes of arrivals for all actions, shape (n_arrivals, n_actions)."""
-        first = (users * self.n_contexts + contexts) * self.n_actions
-        unit = _hashed_uniforms(first.astype(np.uint64), self.n_actions, self.key)
-        return self.magnitude * (2.0 * unit - 1.0)
-
-
 @compiled
 def _hashed_uniforms(first: np.ndarray, n_actions: int, key: np.uint64) -> np.ndarray:
     """Hash consecutive indices from ``first`` on to uniforms in [0, 1) by splitmix64's mixer."""
@@ -141,14 +120,8 @@ class Match:
         self._aim = Aim(target=(best + steps) % instance.n_actions, rival=best)
         self.is_bad: BoolArray = np.zeros(crowd.n_users, dtype=np.bool_)
         self.is_bad[self._coalition()] = True
-        self._rewards, self._tastes = self._stream("rewards"), None
-        if crowd.perturbation > 0:
-            self._tastes = Tastes(
-                magnitude=crowd.perturbation,
-                n_contexts=instance.n_contexts,
-                n_actions=instance.n_actions,
-                key=self._stream("tastes").integers(0, 2**64, dtype=np.uint64),
-            )
+        self._rewards = self._stream("rewards")
+        self._key_of_tastes = self._stream("tastes").integers(0, 2**64, dtype=np.uint64)
         attack.begin(self._briefing(algorithm), self._stream("attack"))
         self.learner = make_learner(
             Setting(
@@ -237,8 +210,19 @@ class Match:
         return chosen
 
     def _means(self, users: IntArray, contexts: IntArray) -> FloatArray:
+        """Return the means of arrivals for all actions, users' tastes included.
+
+        Tastes are fixed for every (user, context, action), independent and uniform: the paper's
+        "random perturbations of magnitude O(eps_0)" (appendix, Similar Preferences). Each is a hash
+        of its indices, so L x S x A of them need no memory.
+        """
         means: FloatArray = self.instance.mean_rewards[contexts]
-        return means if self._tastes is None else means + self._tastes.shift(users, contexts)
+        if self.crowd.perturbation == 0:
+            return means
+        n_actions = self.instance.n_actions
+        first = (users * self.instance.n_contexts + contexts) * n_actions
+        unit = _hashed_uniforms(first.astype(np.uint64), n_actions, self._key_of_tastes)
+        return means + self.crowd.perturbation * (2.0 * unit - 1.0)
 
     def _briefing(self, algorithm: str) -> Briefing:
         lowest, highest = reward_ends(self.instance)
