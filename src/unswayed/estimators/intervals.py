@@ -141,37 +141,21 @@ def bounded_mean_intervals(
     """Return an interval for the mean of the good points of each group.
 
     Infinite where there is no bound: without a range, where half of the points may be bad, or where
-    points contradict what is stated.
-
-    Parameters
-    ----------
-    values, groups, n_bad, failure_probability
-        As ``mean_intervals`` takes them.
-    value_range
-        Smallest and largest value that a good point can have; bad ones count as the nearer end.
-    deviation
-        Largest standard deviation of a good point. With both, both are used.
+    points contradict what is stated. Parameters are those of ``mean_intervals``; ``value_range``,
+    the smallest and the largest value that a good point can have; and ``deviation``, its largest
+    standard deviation. One of the two is needed; with both, both are used.
 
     Notes
     -----
     Guarantee: good points are independent with the mean μ of their group, within the range or with
     the deviation; they need not be alike. Then the interval holds, in finite samples, whatever the
-    bad points are. There is no approximation.
-
-    For a bet λ > 0 and a candidate m, points x in [0, 1] with mean m have
-    E Π (1 + λ(m − x)) = 1, and points with deviation τ have E Π f(λ(m − x)) ≤ exp(nλ²τ²/2), where
-    f(y) = 1 + y + y²/2, and 1/2 for y < −1. An average over several bets chosen beforehand has mean
-    at most one, too, and exceeds 1/δ with probability δ at most (Markov). So m is too large if the
-    average exceeds 1/δ whichever n − k points are good, that is for the n − k largest. The lower
-    end is the same for −x.
+    bad points are. There is no approximation. Proof in docs/guarantee.md, with bets after
+    Waudby-Smith and Ramdas (2024) and Catoni (2012).
 
     Width: about that between the means of the n − k smallest and the n − k largest points, which
     no method can avoid if any law within the range is possible, and sqrt(2 log(1/δ)) standard
     errors at each end. With a deviation, wild points count at most log 2 each, so that a share α
     of them adds about 1.2·τ·sqrt(α).
-
-    References: Waudby-Smith and Ramdas 2024 (bets), Catoni 2012 (f). Deviation from the paper: it
-    has no intervals.
 
     Examples
     --------

@@ -92,16 +92,14 @@ def changes_between(
 
     Notes
     -----
-    For each (context, action) and window there is an interval for the mean of good users that holds
-    whatever the bad points are (``estimators.mean_intervals``; a point is one user's mean). A
-    change is reported where the two intervals have nothing in common. All intervals together fail
+    A change is reported where the intervals of a (context, action) in the two windows have nothing
+    in common (``estimators.mean_intervals``; a point is one user's mean). All of them together fail
     with probability ``LEVEL``, as far as ``mean_intervals`` keeps its own.
 
     Colluders may all come in one window and to one context, but the platform chooses the action.
     So a cell holds at most about 1/A of the visits of the n busiest users of its context, n the
-    number of colluders (Freedman's inequality), and never more than n; a bound on the action's
-    share takes the place of 1/A where actions were drawn unevenly. With propensities the bound is
-    n.
+    number of colluders (Freedman's inequality), or the action's share where actions were drawn
+    unevenly; with propensities n.
     """
     alpha = check_adversarial_fraction(alpha)
     parts = (before, after)

@@ -18,11 +18,11 @@ from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper import (
     FAILURE_PROBABILITY,
-    entries_of,
     measure_units,
     measured_from,
+    user_values,
 )
-from unswayed.tallies import Tallies, UserTallies, entry_users
+from unswayed.tallies import Tallies, UserTallies
 
 
 class Certificate(StrEnum):
@@ -80,15 +80,13 @@ def flip_bounds(
 
     Frequent contexts: exact, from order statistics (``trimmed_flips``). Replaced accounts may visit
     what they like, as often as they like, and report any rewards, but their action in a sticky
-    context stays the one that the platform assigned. Scales σ_s and probabilities ν̂_s multiply all
-    means of a context alike, so they cannot change its best action. What could: the context might
-    leave S₊, its estimated probability might become zero, or, with several contexts, rewards might
-    be measured from another origin (``RewardUnits``). Up to a number of accounts the data rule out
-    all of this. Where that number is too small the certificate is "context step": the lower bound
-    ends there, and ``held`` says what holds if none of it happens.
+    context stays the one that the platform assigned. The context might also leave S₊, its estimated
+    probability might become zero, or, with several contexts, rewards might be measured from another
+    origin (``RewardUnits``). Up to a number of accounts the data rule this out; the lower bound
+    ends there, with the certificate "context step".
 
-    Rare contexts: the spectral filter decides anew, from all rows, which rows to weigh down, and
-    one row can move a round across its threshold. No bound better than one account is known to us.
+    Rare contexts: one row can move a round of the spectral filter across its threshold. No bound
+    better than one account is known to us.
     """
     n_accounts = int((tallies.interactions > 0).sum())
     lower = np.full(tallies.n_contexts, 1.0 / max(n_accounts, 1))
@@ -106,7 +104,10 @@ def flip_bounds(
     # One number for each user of the frequent contexts: as many as their trimmed means needed.
     units = measure_units(tallies, alpha=alpha)
     measured = measured_from(tallies, units)
-    values, groups = entries_of(measured, _frequent_values, row_of_context)
+    is_chosen = np.repeat(row_of_context != NO_RIVAL, tallies.n_actions)
+    values, cells = user_values(measured, is_chosen, np.ones(tallies.n_contexts))
+    contexts, actions = np.divmod(cells, tallies.n_actions)
+    groups = row_of_context[contexts] * tallies.n_actions + actions
     stored = np.bincount(groups, minlength=shape[0] * shape[1]).reshape(shape)
 
     # The same trimming as in the recovery procedure.
@@ -144,15 +145,6 @@ def flip_bounds(
 
 
 CERTIFIED = ("paper", "paper-literal")  # Methods whose decisions are certified
-
-
-def _frequent_values(tallies: Tallies, row_of_context: IntArray) -> tuple[FloatArray, IntArray]:
-    """Return Σ r / n_i of every entry in a context that has a row, and its group."""
-    rows = row_of_context[tallies.cells // tallies.n_actions]
-    is_inside = rows != NO_RIVAL
-    users = entry_users(tallies.indptr)[is_inside]
-    groups = rows[is_inside] * tallies.n_actions + tallies.cells[is_inside] % tallies.n_actions
-    return tallies.sums[is_inside] / tallies.interactions[users], groups.astype(np.int64)
 
 
 def _certain_replacements(tallies: UserTallies, design: Design, warmup: Tallies | None) -> IntArray:

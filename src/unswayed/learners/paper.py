@@ -215,7 +215,8 @@ def recover_frequent(
     shape = (tallies.n_contexts, tallies.n_actions)
     if not is_frequent.any():
         return np.full(shape, np.nan)
-    values, groups = entries_of(tallies, _frequent_entries, scales, is_frequent, per_visit)
+    is_chosen = np.repeat(is_frequent, tallies.n_actions)
+    values, groups = user_values(tallies, is_chosen, None if per_visit else scales)
     sizes = np.where(is_frequent[:, None], design.group_sizes, 0)
     stored = np.bincount(groups, minlength=tallies.n_cells)
     n_zeros = np.maximum(0 * stored if per_visit else sizes.ravel() - stored, 0)
@@ -236,25 +237,27 @@ def recover_frequent(
     return estimates.reshape(shape)
 
 
-def entries_of(
-    tallies: UserTallies, function: Callable[..., tuple[FloatArray, IntArray]], *broadcast: Any
+def user_values(
+    tallies: UserTallies, is_chosen: BoolArray, scales: FloatArray | None
 ) -> tuple[FloatArray, IntArray]:
-    """Return the values and groups that a function takes from each block, those of all together."""
-    values, groups = zip(*tallies.blocks.map_blocks(function, *broadcast), strict=True)
-    return np.concatenate(values), np.concatenate(groups)
+    """Return b_{i,s} of every entry in the chosen cells, and its cell.
+
+    ``is_chosen`` has shape (n_cells,). Without scales it is the mean reward instead.
+    """
+    found = tallies.blocks.map_blocks(_values_of_block, is_chosen, scales)
+    values, cells = zip(*found, strict=True)
+    return np.concatenate(values), np.concatenate(cells)
 
 
-def _frequent_entries(
-    tallies: Tallies, scales: FloatArray, is_frequent: BoolArray, per_visit: bool
+def _values_of_block(
+    tallies: Tallies, is_chosen: BoolArray, scales: FloatArray | None
 ) -> tuple[FloatArray, IntArray]:
-    """Return b_{i,s} of every entry in S₊, or its mean per visit, and its cell."""
-    contexts = tallies.cells // tallies.n_actions
-    chosen = is_frequent[contexts]
+    chosen = is_chosen[tallies.cells]
     cells = tallies.cells[chosen].astype(np.int64)
-    if per_visit:
+    if scales is None:
         return tallies.sums[chosen] / tallies.counts[chosen], cells
     users = entry_users(tallies.indptr)[chosen]
-    factors = 1.0 / (scales[contexts[chosen]] * tallies.interactions[users])
+    factors = 1.0 / (scales[cells // tallies.n_actions] * tallies.interactions[users])
     return tallies.sums[chosen] * factors, cells
 
 
@@ -636,23 +639,11 @@ def guard_intervals(
 
     Notes
     -----
-    The unit is a user, and a user's value in a cell is the mean reward there, so coming more often
-    gives nobody more weight.
-
-    Guarantee: holds in finite samples, with no approximation (``bounded_mean_intervals``), if good
-    users are independent; if what a good user gets in a cell has the cell's mean, however often
-    they visit it (tastes are allowed, visits that depend on them are not), and lies in the stated
-    range or has at most the stated deviation; and if at most a share α of the users with
-    interactions collude. Without a range or a deviation there is no bound: a share α of the users
-    can carry any mean. Colluders choose their contexts, so all of those who can get an action may
-    be in its cell:
-
-    - in a sticky context a keyed assignment decides who can: of the group I_{s,a} at most an upper
-      quantile of a binomial number collude. Where visitors show that actions were assigned
-      unevenly, groups are as large as an upper bound on their share says;
-    - elsewhere a colluder who comes often enough gets every action: at most α·L.
-
-    Deviation from the paper: it has no intervals.
+    Guarantee: holds in finite samples, with no approximation (``bounded_mean_intervals``), under
+    the assumptions of docs/guarantee.md. The unit is a user, and a user's value in a cell is the
+    mean reward there. Colluders choose their contexts, so all of those who can get an action may
+    be in its cell: in a sticky context at most an upper quantile of a binomial number, of the group
+    I_{s,a}; elsewhere α·L. The paper has no intervals.
     """
     if origin is None:
         origin = measure_units(tallies, alpha=alpha).origin
@@ -672,10 +663,12 @@ def guard_intervals(
         marks = np.cumsum(np.where(is_open, visitors, 0)) // ENTRIES_AT_ONCE
         bounds = [0, *(np.flatnonzero(np.diff(marks)) + 1).tolist(), len(visitors)]
         for first, last in itertools.pairwise(bounds):
-            values, groups = entries_of(tallies, _entries, first, is_open[first:last])
+            is_chosen = np.zeros_like(is_open)
+            is_chosen[first:last] = is_open[first:last]
+            values, cells = user_values(tallies, is_chosen, None)
             low[first:last], high[first:last] = bounded_mean_intervals(
                 values,
-                groups,
+                cells - first,
                 last - first,
                 n_bad=n_bad[first:last],
                 failure_probability=(1.0 - COUNTED) * share,
@@ -711,14 +704,6 @@ def _most_in_groups(
     return trim_count(sizes, alpha=alpha, failure_probability=level)
 
 
-def _entries(tallies: Tallies, first: int, is_open: BoolArray) -> tuple[FloatArray, IntArray]:
-    """Return users' means in the open ones of the cells from ``first`` on, and these cells."""
-    cells = tallies.cells.astype(np.int64) - first
-    chosen = np.flatnonzero((cells >= 0) & (cells < len(is_open)))
-    chosen = chosen[is_open[cells[chosen]]]
-    return tallies.sums[chosen] / tallies.counts[chosen], cells[chosen]
-
-
 def _moments(tallies: Tallies, origin: float) -> FloatArray:
     """Return the sums of the users' means and of their squares, for each cell; shape (2, cells)."""
     values = tallies.sums / tallies.counts - origin
@@ -740,9 +725,8 @@ def allowed_actions(guard: CellIntervals) -> BoolArray:
     Notes
     -----
     Guarantee, for a context whose intervals hold, whoever chooses and however (proofs in
-    docs/guarantee.md): the best action is allowed, so ruling out others costs nothing; an allowed
-    action loses at most R(s, a) = max(0, max_{b ≠ a} high(s, b) − low(s, a)) ≤ 2·W(s), where W(s)
-    is the widest interval of the context. Deviation from the paper: it has no such rule.
+    docs/guarantee.md): the best action is allowed, and an allowed action loses at most twice the
+    widest interval of the context. The paper has no such rule.
 
     Examples
     --------

@@ -135,15 +135,10 @@ def one_sided_adversary(
 ) -> HidingAdversary:
     """Return the paper's E^(n) at its best: it makes a better action look ordinary.
 
-    It is E = [P0 − (1−alpha) P1]_+/(alpha + H), with H the one-sided `hiding_distance`. Afterwards
-    the members give the rewards of the ordinary world. Parameters as in `hiding_distance`, but
-    single numbers, with at least one play.
-
-    Notes
-    -----
-    Guarantee: TV(P0, (1−alpha) P1 + alpha E) = H, the least that any E attains, and at most H for
-    every shorter prefix. Deviations: the paper cuts E at a fixed deviation and divides by a
-    normaliser Z; this E is cut where it turns negative, which is optimal.
+    It is E = [P0 − (1−alpha) P1]_+/(alpha + H), with H the one-sided `hiding_distance`, the least
+    that any E attains. Afterwards the members give the rewards of the ordinary world. Parameters as
+    in `hiding_distance`, but single numbers, with at least one play. Deviation: the paper cuts E at
+    a fixed deviation; this E is cut where it turns negative, which is optimal.
 
     Examples
     --------
@@ -162,12 +157,7 @@ def two_sided_adversaries(
     Beside P0 the members follow [P1 − P0]_+/TV, beside P1 [P0 − P1]_+/TV. A coalition larger than
     needed lets the rest of its mass follow max(P0, P1)/(1+TV), which is also what an observer then
     sees in both worlds. Afterwards members behave like the other world's good users. Parameters as
-    in `hiding_distance`, but single numbers, with at least one play.
-
-    Notes
-    -----
-    Guarantee: the two mixtures differ by max(0, (1−alpha)·TV − alpha), the least possible.
-    Deviations: the paper hides one world only.
+    in `one_sided_adversary`. The paper hides one world only.
 
     Examples
     --------
@@ -346,21 +336,16 @@ def hiding_distance(
 ) -> Floats:
     """Return the least distance between the two worlds, as seen through one user.
 
-    Zero means perfectly hidden. In general the coalition sits in both worlds: the situation of
-    someone who knows neither which action is better nor that any world is clean. Then it is
-    max(0, (1−alpha)·TV − alpha), which `two_sided_adversaries` attain: the colluders of each world
-    imitate what the good users of the other have in excess.
-
-    One-sided, the ordinary world is known to be free of colluders, as in the paper. Then it is
-    H = Σ_k [(1−alpha) P1(k) − P0(k)]_+, the least TV(P0, (1−alpha) P1 + alpha E) over all E, which
-    `one_sided_adversary` attains; for an ordinary action that is made to look better pass
-    ``base = 1 − base − gap``.
+    Zero means perfectly hidden. In general the coalition sits in both worlds: then it is
+    max(0, (1−alpha)·TV − alpha), which `two_sided_adversaries` attain. One-sided, the ordinary
+    world is known to be free of colluders, as in the paper: then it is
+    H = Σ_k [(1−alpha) P1(k) − P0(k)]_+, which `one_sided_adversary` attains; for an ordinary action
+    that is made to look better pass ``base = 1 − base − gap``.
 
     Notes
     -----
-    Guarantee: exact optimum for users who are good or adversarial independently. The paper's Lemma
-    4.2 shows H ≤ L^−4 for n ≤ 0.01 alpha²/(gap² log L). Deviations: exact instead of bounded, and
-    the paper contaminates one world only.
+    Guarantee: exact optimum for users who are good or adversarial independently. Deviations: the
+    paper's Lemma 4.2 has a bound, H ≤ L^−4 for n ≤ 0.01 alpha²/(gap² log L).
 
     Examples
     --------
@@ -416,9 +401,8 @@ def success_bound(n_users: ArrayLike, distance: ArrayLike, hellinger: ArrayLike 
     ``hellinger`` the same as `hiding_hellinger`, a squared Hellinger distance.
 
     It is Le Cam's bound ½ + ½·min(1, n_users·distance, sqrt(1 − BC^(2·n_users))), BC = 1 −
-    hellinger. The distance of the joint observation is at most the sum over users; and as the
-    Bhattacharyya coefficient BC of independent users is a product, it is at most the root above.
-    The first is the better one for few users, the second for many.
+    hellinger. The sum over users is the better bound for few of them, the product of their
+    Bhattacharyya coefficients BC for many.
 
     Examples
     --------
@@ -481,9 +465,8 @@ def largest_interactions(
     Parameters as in `hiding_distance`; alpha is below one half unless one world is clean, since
     half of the users hide any gap for ever.
 
-    Guarantee: exact; the largest n with TV(n) ≤ alpha/(1−alpha), which grows like (alpha/gap)², or
-    one-sided log(1/(1−alpha))/log(1 + gap/base). The distance never falls as plays are added,
-    because the shorter sequence is a part of the longer.
+    Exact: the largest n with TV(n) ≤ alpha/(1−alpha), which grows like (alpha/gap)², or one-sided
+    log(1/(1−alpha))/log(1 + gap/base).
 
     >>> [int(n) for n in np.atleast_1d(largest_interactions([0.05, 0.1, 0.2], 0.2))]
     [40, 9, 2]
@@ -566,10 +549,8 @@ def can_hide(
     """Return whether a coalition can hide a gap, how small one could, and for how many plays.
 
     The better action pays 1 with probability base + gap, and each user plays it ``interactions``
-    times. With ``n_users`` the success of the best method is bounded, too.
-
-    Guarantee: exact (see `hiding_distance`). Neither world is assumed to be clean: the
-    coalition may be in the better world and in the ordinary one.
+    times. With ``n_users`` the success of the best method is bounded, too. Exact, as
+    `hiding_distance`, with a coalition in both worlds.
 
     >>> result = can_hide(0.1, 10, 0.2)
     >>> result.asked.is_hidden, result.hidden_until

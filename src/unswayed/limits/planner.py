@@ -272,13 +272,11 @@ def plan_traffic(
     lead, the best action's mean reward minus the average action's, prices exploring.
 
     Plays: N = g·C²·K(B)²·(alpha + e·A·log(SA)/L)·(sigma/0.5)²/epsilon², Theorem 5.1 with factors
-    and the growth g that traffic causes fitted by
-    ``benchmarks/calibrate_planner.py`` against the attacks listed in ``constants.json``. Empirical:
-    a coalition that does better than those needs more. Never below the lower bound, which is exact
-    and holds for every method. Two worlds, in which one action of each context is worse by epsilon
-    than the best of the others or better by as much, look alike to every method up to that number
-    of plays. The losses of any policy in the two add up to epsilon or more, so in one of them it is
-    wrong, and loses epsilon, at least half of the time.
+    and the growth g that traffic causes fitted by ``benchmarks/calibrate_planner.py`` against the
+    attacks listed in ``constants.json``. Empirical: a coalition that does better than those needs
+    more. Never below the lower bound, which is exact and holds for every method: up to that number
+    of plays two worlds look alike in which one action of each context is worse by epsilon than the
+    best of the others, or better by as much.
 
     >>> plan = plan_traffic([0.25] * 4, 5, 0.1, 0.05, 0.1)
     >>> plan.methods[0].interactions_per_user > plan.lower_bound
