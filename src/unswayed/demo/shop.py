@@ -42,7 +42,6 @@ RIGHT, WRONG, TRUTH = "#009E73", "#D55E00", "#56B4E9"
 class BuyOnlyCola(Attack):
     """Accounts that buy MegaCola whenever it is recommended, and nothing else."""
 
-    name = "buy-only-cola"
     summary = "buy the promoted drink whenever it is shown, and nothing else"
 
     def rewards(self, turn: Turn) -> FloatArray:

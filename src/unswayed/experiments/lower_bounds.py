@@ -43,7 +43,6 @@ class HideContested(Attack):
     is the same in both worlds, which makes the bound exact for every learner.
     """
 
-    name = "hide-contested"
     knows = Knowledge.BANDIT
     adversary: HidingAdversary
     contested: IntArray

@@ -1,11 +1,6 @@
 """Baseline learners, run per context."""
 
-from unswayed.learners.baselines.elimination import (
-    ORIGINAL_CONSTANT,
-    ActiveArmElimination,
-    Barbar,
-    LiuStyle,
-)
+from unswayed.learners.baselines.elimination import ActiveArmElimination, Barbar, LiuStyle
 from unswayed.learners.baselines.tables import IndependentUCB, NaiveMean, NaiveUCB, ThompsonSampling
 from unswayed.learners.interface import LearnerMaker, LearnerSpec
 
@@ -24,7 +19,6 @@ BASELINES = {name: LearnerSpec(name=name, make=make) for name, make in _MAKERS.i
 
 __all__ = [
     "BASELINES",
-    "ORIGINAL_CONSTANT",
     "ActiveArmElimination",
     "Barbar",
     "IndependentUCB",

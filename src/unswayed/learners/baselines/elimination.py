@@ -9,7 +9,6 @@ import numpy as np
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
-from unswayed.errors import InputError
 from unswayed.learners.baselines.tables import Baseline, index_of_best, means
 from unswayed.learners.interface import Setting
 
@@ -17,11 +16,6 @@ from unswayed.learners.interface import Setting
 FAILURE_PROBABILITY = 0.1
 
 
-# Gupta, Koren and Talwar's constant in lambda, the one their theorem needs.
-ORIGINAL_CONSTANT = 1024.0
-# Ours: five full epochs, 120,314 plays, fit into the 125,000 plays a context has in Figure 2(d);
-# with the original constant epochs 1 and 2 alone would take up to 225,809.
-DEFAULT_CONSTANT = 8.0
 # Ours: keeps the planned plays lambda/gap² above zero when rewards are absurd.
 LARGEST_GAP = 1e9
 
@@ -34,19 +28,21 @@ class PlannedEpochs(Baseline):
     context, each playing an action with probability n/sum of n. Its estimate is its reward sum over
     the *planned* n, so that an adversary cannot steer the denominators.
 
-    The constant is 8 by default (ours), ``ORIGINAL_CONSTANT`` for the one in the theorem. A
-    context's horizon T is taken to be its even share of all interactions. Before a context ends its
-    first epoch the means of that epoch are recommended (ours: the originals minimise regret and
+    A context's horizon T is taken to be its even share of all interactions. Before a context ends
+    its first epoch the means of that epoch are recommended (ours: the originals minimise regret and
     recommend nothing).
     """
 
-    def __init__(self, setting: Setting, *, constant: float = DEFAULT_CONSTANT) -> None:
-        if not 0.0 < constant < np.inf:
-            raise InputError(f"constant is {constant}: it must be positive and finite.")
+    # Ours; 1024 in the theorem of Gupta, Koren and Talwar. Five full epochs, 120,314 plays, fit
+    # into the 125,000 plays a context has in Figure 2(d); with the original constant epochs 1 and 2
+    # alone would take up to 225,809.
+    constant = 8.0
+
+    def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         shape = (setting.n_contexts, setting.n_actions)
         logarithm = log(8 * setting.n_actions * log2(self.horizon) / FAILURE_PROBABILITY)
-        self.unit_plays = constant * logarithm
+        self.unit_plays = self.constant * logarithm
         # Gaps and planned plays of the running epoch, and estimates of the last complete one.
         self.gaps, self.planned = np.ones(shape), np.full(shape, self.unit_plays)
         self.estimates = np.full(shape, np.nan)
@@ -136,13 +132,12 @@ class Barbar(PlannedEpochs):
 
     Guarantee
     ---------
-    With ``constant=ORIGINAL_CONSTANT``, rewards in [0, 1] and total corruption C, regret
+    With a constant of 1024, rewards in [0, 1] and total corruption C, regret
     O(K C + sum over actions of log(T) log(K log T/delta)/gap) with probability 1 − delta. C is
     linear in T when a fixed share of the users lies: then the bound is void, which is what the
-    paper's Figure 2(d) shows. With the default constant there is no theorem, but at small sizes
-    epochs do end; with the original one a context of Figure 2(d) sees two epochs at most.
+    paper's Figure 2(d) shows. With ours there is no theorem, but at small sizes epochs do end.
 
-    Deviations: the default constant, see :class:`PlannedEpochs`; gaps are capped at 10^9.
+    Deviations: the constant, see :class:`PlannedEpochs`; gaps are capped at 10^9.
     """
 
     def next_gaps(self, context: int) -> FloatArray:
@@ -169,8 +164,8 @@ class LiuStyle(PlannedEpochs):
     communication between agents, not their full text; constants are those of BARBAR.
     """
 
-    def __init__(self, setting: Setting, *, constant: float = DEFAULT_CONSTANT) -> None:
-        super().__init__(setting, constant=constant)
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
         self.is_active = np.ones((setting.n_contexts, setting.n_actions), dtype=bool)
 
     def next_gaps(self, context: int) -> FloatArray:

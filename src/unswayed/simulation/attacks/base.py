@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
@@ -188,7 +189,8 @@ class Attack(ABC):
 
     An attack object plays one run: `begin` first, then for every round `contexts`, `rewards` and,
     if it knows histories, `observe`. Subclasses become dataclasses, and their fields are the knobs.
-    The summary is the first line of the docstring, unless it is given.
+    Unless they are given, the name is that of the class (``TrimEdge`` is "trim-edge"), and the
+    summary the first line of its docstring.
     """
 
     name: ClassVar[str]
@@ -202,6 +204,8 @@ class Attack(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if "name" not in vars(cls):
+            cls.name = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
         if "summary" not in vars(cls) and cls.__doc__:
             words = cls.__doc__.partition("\n")[0].rstrip(".")
             cls.summary = words[:1].lower() + words[1:]

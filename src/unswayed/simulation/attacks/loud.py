@@ -45,16 +45,12 @@ class Loud(Attack):
 class Push(Loud):
     """The highest reward for the target, the lowest for every other action."""
 
-    name = "push"
-
     def rewards(self, turn: Turn) -> FloatArray:
         return self.rewards_around(self.target(turn), self.briefing.highest, self.briefing.lowest)
 
 
 class Nuke(Loud):
     """The lowest reward for the rival (the best action), the highest for all others."""
-
-    name = "nuke"
 
     def rewards(self, turn: Turn) -> FloatArray:
         return self.rewards_around(self.rival(turn), self.briefing.lowest, self.briefing.highest)
@@ -63,7 +59,6 @@ class Nuke(Loud):
 class FrequencyFlood(Push):
     """Push from accounts that come as often as the arrival bound c_L allows."""
 
-    name = "frequency-flood"
     is_eager = True
 
 
@@ -75,7 +70,6 @@ class ContextPoisoning(Push):
     with the rarest context, so that it looks frequent.
     """
 
-    name = "context-poisoning"
     knows = Knowledge.ALGORITHM
     mode: str = one_of(("inflate", "crowd"), "inflate", kind="mode of context-poisoning")
 
@@ -95,7 +89,6 @@ class ContextPoisoning(Push):
 class Honest(Attack):
     """Honest rewards: the negative control."""
 
-    name = "honest"
     knows = Knowledge.BANDIT
 
     def rewards(self, turn: Turn) -> FloatArray:
@@ -109,7 +102,6 @@ class Flip(Attack):
     distance. A plain mean keeps its order until it exceeds (1 - alpha) / alpha.
     """
 
-    name = "flip"
     knows = Knowledge.BANDIT
     strength: float = positive(1.0)
 
@@ -122,7 +114,6 @@ class Flip(Attack):
 class Extreme(Attack):
     """+M for the target, -M for the rival, far beyond any good reward."""
 
-    name = "extreme"
     magnitude: float = positive(100.0)  # M
 
     def rewards(self, turn: Turn) -> FloatArray:
@@ -136,7 +127,6 @@ class Extreme(Attack):
 class HeavyTail(Attack):
     """Draws of a Cauchy law: positive for the target, negative for the rival, both elsewhere."""
 
-    name = "heavy-tail"
     scale: float = positive(1.0)  # the median size of a reward
 
     def rewards(self, turn: Turn) -> FloatArray:
@@ -159,7 +149,6 @@ class IdGrinding(Push):
     hash were not keyed.
     """
 
-    name = "id-grinding"
     knows = Knowledge.ALGORITHM
     context: int = 0  # whose group is ground
     secret: str = "00" * SECRET_BYTES  # what the coalition takes for it, in hexadecimal
@@ -208,8 +197,6 @@ class Shilling(Attack):
 class Average(Shilling):
     """Each action's average over contexts, except the highest reward for the target."""
 
-    name = "average"
-
     def profile(self, turn: Turn) -> FloatArray:
         averages = self.briefing.context_probabilities @ self.briefing.mean_rewards
         means = np.broadcast_to(averages, (turn.contexts.size, self.briefing.n_actions))
@@ -218,8 +205,6 @@ class Average(Shilling):
 
 class Bandwagon(Shilling):
     """The highest reward for the most popular action and for the target, coins elsewhere."""
-
-    name = "bandwagon"
 
     def profile(self, turn: Turn) -> FloatArray:
         rewards = self.coins(turn.contexts.size, self.briefing.n_actions)
@@ -231,7 +216,6 @@ class Bandwagon(Shilling):
 class PowerUser(Shilling):
     """Honest accounts that come as often as c_L allows, except for praising the target."""
 
-    name = "power-user"
     is_eager = True
 
 
@@ -243,7 +227,6 @@ class RunnerUpSwap(Attack):
     exchange, which a plain mean survives; 1 is the loudest.
     """
 
-    name = "runner-up-swap"
     knows = Knowledge.BANDIT
     strength: float = fraction(1.0)
 
@@ -261,7 +244,6 @@ class RunnerUpSwap(Attack):
 class Mimicry(Shilling, Replaying):
     """Replays good users' rewards, except the highest reward for the target."""
 
-    name = "mimicry"
     knows = Knowledge.HISTORIES
 
     def profile(self, turn: Turn) -> FloatArray:

@@ -76,7 +76,6 @@ class Sleeper(Wrapper):
     on context probabilities before it looks at rewards.
     """
 
-    name = "sleeper"
     wake: float = fraction(0.2)
 
     def is_awake(self, round_number: int) -> bool:
@@ -86,7 +85,6 @@ class Sleeper(Wrapper):
 class OnOff(Wrapper):
     """Replays good histories and plays another attack in turns, epoch by epoch."""
 
-    name = "on-off"
     period: int = at_least(1, 5)  # rounds in an epoch; the first epoch is good
 
     def is_awake(self, round_number: int) -> bool:

@@ -68,7 +68,6 @@ class HideInCovariance(Shifting):
     to the honest one, that passes unseen.
     """
 
-    name = "hide-in-covariance"
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
     threshold: float = knob(1.2, lambda value: value > 1.0, "it must be above 1")
     directions: int = at_least(1, 1)  # k
@@ -93,7 +92,6 @@ class VarianceShell(Shifting):
     with N / (S A) plays each. Norms look ordinary; directions do not.
     """
 
-    name = "variance-shell"
     knows = Knowledge.BANDIT
     radius: float = positive(1.0)  # the distance, in units of a good user's typical one
 
@@ -109,7 +107,6 @@ class Subtractive(Attack):
     Every reward is one that a good user gives as well; what is missing is the other tail.
     """
 
-    name = "subtractive"
     knows = Knowledge.BANDIT
     draws: int = at_least(1, 4)  # honest draws to choose from; 1 is honest
 
@@ -133,7 +130,6 @@ class Framing(Shifting):
     the other side, so that users who favour the best action do not look like the majority.
     """
 
-    name = "framing"
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
     strength: float = positive(0.7)  # pull on all users' means, in gaps; 1 changes decisions
     decoys: float = fraction(0.0)  # share of the accounts that pull the other way
@@ -174,7 +170,6 @@ class Scapegoats(Framing):
     They are there to be accused in the others' place, or to make the others look like the majority.
     """
 
-    name = "scapegoats"
     strength: float = positive(1.5)
     decoys: float = fraction(0.1)
 
@@ -230,7 +225,6 @@ class HidingOneSided(Attack):
 class HidingTwoSided(HidingOneSided):
     """The pair of hiding coalitions: best and runner-up get histories that look alike."""
 
-    name = "hiding-two-sided"
     is_two_sided: ClassVar[bool] = True
 
 
@@ -241,7 +235,6 @@ class Focus(Attack):
     frequent ones first see nothing.
     """
 
-    name = "focus"
     knows = Knowledge.BANDIT
     share: float = fraction(0.1)  # of the contexts that are attacked, at least one of them
     mode: str = one_of(("frequent", "rare", "random"), "frequent", kind="mode of focus")
@@ -274,7 +267,6 @@ class Ladder(Shifting):
     alike for longer.
     """
 
-    name = "ladder"
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
     height: float = positive(8.0)  # shift of the top, in deviations of a reward
     rungs: float = fraction(0.5)  # share of the accounts on rungs, evenly spaced; others: the top
@@ -319,7 +311,6 @@ class TrimEdge(Replaying):
     own part. Other actions replay good histories.
     """
 
-    name = "trim-edge"
     knows = Knowledge.ALGORITHM | Knowledge.HISTORIES
     trim: float = fraction(0.0)  # share cut at each end; 0: the package's rule for L / A users
 
@@ -398,7 +389,6 @@ DIRECTIONS = {"up": (1.0, 0.0), "down": (0.0, -1.0), "both": (1.0, -1.0)}
 class ShiftedReplay(Replaying):
     """Replays good users' rewards, moved up on the target and down on the rival."""
 
-    name = "shifted-replay"
     magnitude: float = fraction(0.3)  # in ranges of rewards; of binary ones, probability of a lie
     direction: str = one_of(DIRECTIONS, "both", kind="direction")
 
