@@ -71,14 +71,9 @@ def trim_count(
     time. It can reach half of a small group: ``trimmed_mean`` then falls back to the median and
     says so.
 
-    Notes
-    -----
     Guarantee: for members drawn independently, exact; without replacement, on the safe side, as the
-    hypergeometric law is less spread.
-    Deviation from the paper: it trims a fixed multiple of the expected count.
+    hypergeometric law is less spread. The paper trims a fixed multiple of the expected count.
 
-    Examples
-    --------
     >>> trim_count(100, alpha=0.2, failure_probability=0.05)
     27
     """

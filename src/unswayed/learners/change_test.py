@@ -13,7 +13,7 @@ from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.estimators import Intervals, mean_intervals
 from unswayed.events import Label
 from unswayed.learners.design import Design, uneven_shares, uniform_design
-from unswayed.tallies import Tallies, entry_users
+from unswayed.tallies import Tallies
 
 LEVEL = 0.01  # Ours: probability of any false positive in one test
 
@@ -160,11 +160,8 @@ def most_colluders(
     if tallies.is_weighted:
         return np.full(tallies.n_cells, n_colluders, np.int64)
     n_actions = tallies.n_actions
-    keys = entry_users(tallies.indptr) * tallies.n_contexts + tallies.cells // n_actions
-    # Entries are in order, so equal keys are neighbours.
-    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else keys
-    visits = np.add.reduceat(tallies.plays, starts) if len(keys) else np.empty(0)
-    contexts = keys[starts] % tallies.n_contexts
+    pairs, contexts = tallies.pairs()
+    visits = np.bincount(pairs, tallies.plays, len(contexts))
     visits = np.where(design.is_sticky[contexts], 1.0, visits)
     order = np.lexsort((-visits, contexts))
     ranks = np.arange(len(order)) - np.searchsorted(contexts[order], contexts[order])

@@ -24,8 +24,6 @@ from unswayed.policy import Assignment
 from unswayed.policy.assignment import siphash_of_four, uniform_index
 from unswayed.tallies import Accumulator, Tallies
 
-_MOST_KEPT = 100_000  # Ours: size of the cache of actions a_{i,s}; about 100 bytes an entry
-
 
 class GrowingLabels:
     """Labels in the order of their first appearance.
@@ -111,7 +109,6 @@ class Exploration:
         # Arrays that grow. What NumPy sees of them must be gone before the next label comes.
         self._users, self._contexts, self._plays = array("q"), array("q"), array("q")
         self._is_sticky: array[int] | None = None
-        self._kept: dict[tuple[int, int], int] = {}
         self._key = (*assignment.key, assignment.epoch, n_actions)
         self._warmup = Accumulator(n_actions=n_actions)
         self._main = Accumulator(n_actions=n_actions)
@@ -158,23 +155,14 @@ class Exploration:
 
     def decide_one(self, user: int, context: int) -> int | None:
         """``decide`` for one arrival, without arrays; None if a code is not registered."""
-        action, plays = self._kept.get((user, context)), self._plays
-        if action is not None:
-            plays[user] += 1
-            return action
         if not (0 <= user < len(self._users) and 0 <= context < len(self._contexts)):
             return None
         if self._is_sticky is None and not self.warmup_left:
             self._sticky()
-        is_sticky = self._is_sticky is not None and bool(self._is_sticky[context])
-        plays[user] += 1
-        play = 0 if is_sticky else plays[user]
-        action = _drawn_one(*self._key, self._users[user], self._contexts[context], play)
-        if is_sticky:
-            if len(self._kept) >= _MOST_KEPT:
-                self._kept.clear()
-            self._kept[user, context] = action
-        return action
+        self._plays[user] += 1
+        is_sticky = self._is_sticky is not None and self._is_sticky[context]
+        play = 0 if is_sticky else self._plays[user]
+        return _drawn_one(*self._key, self._users[user], self._contexts[context], play)
 
     def observe(
         self, users: IntArray, contexts: IntArray, actions: IntArray, rewards: FloatArray

@@ -41,7 +41,6 @@ class EpochPlayer:
         self._begin(EpochPlan.start("arena", contexts, actions, is_sticky=False, is_spread=True))
 
     def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        """Play arrivals; see ``Learner.play``."""
         actions = np.empty(len(users), np.int64)
         start = 0
         while start < len(users):
@@ -114,11 +113,9 @@ class _OneMethod:
         self._method = method
 
     def learn(self) -> Estimates:
-        """Learn from everything played so far."""
         raise NotImplementedError
 
     def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
-        """Return the learned policy; see ``Learner.action_probabilities``."""
         return decided_shares(self.learn())
 
 
@@ -143,7 +140,6 @@ class Explorer(_OneMethod):
         self._exploration.add_users(range(setting.n_users))
 
     def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        """Play arrivals; see ``Learner.play``."""
         actions = np.empty(len(users), np.int64)
         start = 0
         while start < len(users):
@@ -157,7 +153,6 @@ class Explorer(_OneMethod):
         return actions
 
     def learn(self) -> Estimates:
-        """Learn from everything played so far."""
         tallies, design, warmup = self._exploration.observed()
         return self._method(tallies, design, alpha=self._setting.alpha, warmup=warmup)
 
@@ -181,7 +176,6 @@ class LogLearner(_OneMethod):
         self._log: list[tuple[IntArray, IntArray, IntArray, FloatArray, FloatArray]] = []
 
     def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        """Play arrivals; see ``Learner.play``."""
         n_actions, rng = self._setting.n_actions, self._setting.rng
         means = np.divide(
             self._sums, self._counts, where=self._counts > 0, out=np.zeros(self._sums.shape)
@@ -198,7 +192,6 @@ class LogLearner(_OneMethod):
         return actions
 
     def learn(self) -> Estimates:
-        """Learn from the log so far."""
         setting = self._setting
         *columns, weights = map(np.concatenate, zip(*self._log, strict=True))
         tallies = tally(

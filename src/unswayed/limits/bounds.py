@@ -38,25 +38,13 @@ def instance_complexity(
     """Return the paper's K(B), the factor that the contexts put into the error.
 
     It is Σ_{j≤A} sqrt(nu_[j]) + sqrt(A·Σ_{j>A} nu_[j]), plus sqrt(2·context_error·A) when there are
-    contexts beyond the first A.
+    contexts beyond the first A, for context probabilities of shape (n_contexts,) in any order, and
+    the ℓ1 error of those that rank the contexts.
 
-    Parameters
-    ----------
-    context_probabilities
-        Shape (n_contexts,), in any order.
-    n_actions
-        Actions A; the A likeliest contexts are learned one by one, the others jointly.
-    context_error
-        The ℓ1 error of the context probabilities that rank the contexts; 0 when they are known.
-
-    Notes
-    -----
     Guarantee: Theorem 5.1 bounds the suboptimality by O(K(B)·sqrt(alpha/N)) for N plays per user.
     Deviations: the last term is missing in the theorem and present in its proof, where the tail's
     mass is known only up to twice the error.
 
-    Examples
-    --------
     >>> instance_complexity([0.25] * 4, 4)
     2.0
     """

@@ -58,7 +58,6 @@ class PlannedEpochs(Baseline):
         """Return the gaps for the epoch after the one whose estimates were just made."""
 
     def values(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
-        """Return the estimates of each context's last complete epoch."""
         is_first = self.epochs[:, None] == 1
         return np.where(is_first, means(self._sums, self._counts), self.estimates)
 
@@ -141,7 +140,6 @@ class Barbar(PlannedEpochs):
     """
 
     def next_gaps(self, context: int) -> FloatArray:
-        """Return max(2^−m, r* − r)."""
         estimates = self.estimates[context]
         best = np.max(estimates - CAUTION * self.gaps[context])
         gaps: FloatArray = np.maximum(2.0 ** -float(self.epochs[context]), best - estimates)
@@ -221,7 +219,6 @@ class ActiveArmElimination(Baseline):
         )
 
     def values(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
-        """Return the active means of each context's first layer that has any."""
         every = np.arange(self.setting.n_contexts)
         first = np.argmax(self.is_active.any(axis=2), axis=1)  # the last layer is never empty
         known = means(self.sums[every, first], self.counts[every, first])

@@ -25,7 +25,6 @@ class Baseline(ABC):
         return max(setting.n_users * setting.interactions_per_user / setting.n_contexts, 2.0)
 
     def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        """Play arrivals; see ``Learner.play``."""
         users = np.ascontiguousarray(users, dtype=np.int64)
         contexts = np.ascontiguousarray(contexts, dtype=np.int64)
         outcomes = np.ascontiguousarray(outcomes, dtype=np.float64)
@@ -56,7 +55,6 @@ class Baseline(ABC):
         """
 
     def action_probabilities(self, users: IntArray) -> FloatArray:
-        """Return the best action of each context; see ``Learner.action_probabilities``."""
         shares = evenly_among_best(self.values(users))
         return shares if shares.ndim == 2 else np.asarray(shares.mean(axis=0))
 
@@ -152,7 +150,6 @@ class PooledMeans(Baseline):
         return play_by_rule(rng, self.rule, contexts, outcomes, self.sums, self.counts)
 
     def values(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
-        """Return the means of all users."""
         return means(self.sums, self.counts)
 
 
@@ -224,7 +221,6 @@ class IndependentUCB(Baseline):
         return play_by_rule(self.setting.rng, UCB, rows, outcomes, self.sums, self.counts)
 
     def values(self, users: IntArray) -> FloatArray:
-        """Return the means of each of the given users."""
         if np.size(users) == 0:
             raise InputError("no users to average over: name at least one user.")
         shape = (-1, self.setting.n_contexts, self.setting.n_actions)
