@@ -70,46 +70,24 @@ MULTIVARIATE: dict[str, Multivariate | None] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Contexts:
-    """What Algorithm 1 returns.
+    """What Algorithm 1 returns."""
 
-    Attributes
-    ----------
-    nu, sigma
-        Shape (S,); estimated context probabilities, and the scales that they were found with.
-    contexts
-        What the numbers of contexts stand for.
-    """
-
-    nu: FloatArray
-    sigma: FloatArray
-    contexts: Sequence[Any]
+    nu: FloatArray  #: Shape (S,); estimated context probabilities.
+    sigma: FloatArray  #: Shape (S,); the scales that they were found with.
+    contexts: Sequence[Any]  #: What the numbers of contexts stand for.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Learned:
-    """What Algorithm 2 or a base case returns.
+    """What Algorithm 2 or a base case returns."""
 
-    Attributes
-    ----------
-    nu
-        Shape (S,); estimated context probabilities. Base cases take them to be uniform.
-    mu
-        Shape (S, A); estimated mean rewards of the good users, NaN where nobody played.
-    policy
-        Shape (S,); the action with the largest mean in each context.
-    S_plus, S_minus
-        Contexts whose means the univariate and the multivariate estimator found.
-    contexts, actions
-        What the numbers of contexts and actions stand for.
-    """
-
-    nu: FloatArray
-    mu: FloatArray
-    policy: IntArray
-    S_plus: IntArray
-    S_minus: IntArray
-    contexts: Sequence[Any]
-    actions: Sequence[Any]
+    nu: FloatArray  #: Shape (S,); estimated context probabilities, uniform ones in base cases.
+    mu: FloatArray  #: Shape (S, A); estimated means of the good users, NaN where nobody played.
+    policy: IntArray  #: Shape (S,); the action with the largest mean in each context.
+    S_plus: IntArray  #: Contexts whose means the univariate estimator found.
+    S_minus: IntArray  #: Contexts whose means the multivariate estimator found.
+    contexts: Sequence[Any]  #: What the numbers of contexts stand for.
+    actions: Sequence[Any]  #: What the numbers of actions stand for.
 
 
 def algorithm_1(

@@ -46,8 +46,6 @@ def mean_intervals(
     ``n_bad``, shape ``(n_groups,)``, says how many points of each group may be bad.
     ``failure_probability`` is allowed for each group.
 
-    Notes
-    -----
     Assumption: the normal approximation. Good points are independent with a common mean (variances
     may differ), and there are enough of them for Student's t, widened for skewness (Johnson 1978).
     It fails where good points are rarely, and then very, large. ``bounded_mean_intervals`` makes
@@ -60,8 +58,6 @@ def mean_intervals(
 
     Deviation from the paper: it has no intervals.
 
-    Examples
-    --------
     >>> points, groups = np.random.default_rng(0).normal(size=400), np.zeros(400, np.int64)
     >>> points[:40] = 2.0
     >>> low, high = mean_intervals(
@@ -145,8 +141,6 @@ def bounded_mean_intervals(
     the smallest and the largest value that a good point can have; and ``deviation``, its largest
     standard deviation. One of the two is needed; with both, both are used.
 
-    Notes
-    -----
     Guarantee: good points are independent with the mean μ of their group, within the range or with
     the deviation; they need not be alike. Then the interval holds, in finite samples, whatever the
     bad points are. There is no approximation. Proof in docs/guarantee.md, with bets after
@@ -157,8 +151,6 @@ def bounded_mean_intervals(
     errors at each end. With a deviation, wild points count at most log 2 each, so that a share α
     of them adds about 1.2·τ·sqrt(α).
 
-    Examples
-    --------
     >>> clicks = np.random.default_rng(0).binomial(10, 0.3, size=1000) / 10
     >>> groups, n_bad = np.zeros(1000, np.int64), np.array([100])
     >>> low, high = bounded_mean_intervals(

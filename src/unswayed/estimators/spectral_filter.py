@@ -85,18 +85,24 @@ class Suspicion(NamedTuple):
     deviations: FloatArray
 
 
-@dataclass(frozen=True, slots=True)
 class Look:
     """Top direction of the kept rows, compared with honest noise."""
 
-    sample: WeightedRows
-    noise: HonestNoise
-    eigenvalue: float
-    next_start: FloatArray  # where the top direction may lie once some of the rows lost weight
-    projections: FloatArray
-    centre: float
-    honest_variance: float
-    threshold: float
+    def __init__(self, sample: WeightedRows, start: FloatArray | None, *, alpha: float) -> None:
+        self.sample = sample
+        variances = believable_column_variances(sample, alpha=alpha)
+        self.noise = HonestNoise(variances, sample.effective_rows)
+        top = top_direction(sample, start)
+        self.eigenvalue = top.value
+        # Where the top direction may lie once some of the rows lost weight.
+        self.next_start = top.vector + top.runner_up
+        direction = top.vector[:, None]
+        self.projections = sample.rows.each(SparseRows.project, sample.centre, direction)[:, 0]
+        self.centre = weighted_quantile(self.projections, sample.weights, 0.5)
+        spread = robust_variance(self.projections, sample.weights, self.centre)
+        self.honest_variance, self.threshold = self.noise.variance_and_threshold(
+            np.square(top.vector), spread
+        )
 
 
 Score = Callable[[Look], Suspicion]
@@ -171,7 +177,7 @@ def _rounds(
     stopped: StopReason = "iterations"
     sample = WeightedRows.centred(rows, weights)
     for iteration in range(MAX_ITERATIONS + 1):
-        look = _look(sample, start, alpha=alpha)
+        look = Look(sample, start, alpha=alpha)
         removed = 1.0 - sample.total / start_total
         spectrum.append(SpectrumStep(look.eigenvalue, look.threshold, max(removed, 0.0)))
         if look.eigenvalue <= look.threshold:
@@ -197,26 +203,6 @@ def _rounds(
         # Running sums round: what is lost may exceed what was there by a speck.
         sample = WeightedRows.centred(rows, np.maximum(sample.weights - lost, 0.0))
     return sample, tuple(spectrum), stopped
-
-
-def _look(sample: WeightedRows, start: FloatArray | None, *, alpha: float) -> Look:
-    """Find the top direction of the kept rows and the honest limit along it."""
-    noise = HonestNoise(believable_column_variances(sample, alpha=alpha), sample.effective_rows)
-    top = top_direction(sample, start)
-    projections = sample.rows.each(SparseRows.project, sample.centre, top.vector[:, None])[:, 0]
-    centre = weighted_quantile(projections, sample.weights, 0.5)
-    spread = robust_variance(projections, sample.weights, centre)
-    honest, threshold = noise.variance_and_threshold(np.square(top.vector), spread)
-    return Look(
-        sample=sample,
-        noise=noise,
-        eigenvalue=top.value,
-        next_start=top.vector + top.runner_up,
-        projections=projections,
-        centre=centre,
-        honest_variance=honest,
-        threshold=threshold,
-    )
 
 
 def _within_budget(
@@ -274,8 +260,6 @@ def spectral_filter(
     squared projection, which is sharper for rows that sum many entries; rows beyond ten
     deviations may be removed past the budget, up to half of the weight in all.
 
-    Examples
-    --------
     >>> rows = generator(0).normal(5.0, 1.0, size=(1000, 40))
     >>> rows[:100] = 9.0
     >>> result = spectral_filter(rows, alpha=0.1)
@@ -324,8 +308,6 @@ def quantum_entropy_mean(
     Chebyshev series in products with the rows. The seed fixes these vectors: keep it secret from
     whoever chooses the rows.
 
-    Notes
-    -----
     Guarantee (Dong, Hopkins and Li 2019, for their algorithm): if good rows have covariance ⪯ σ²I
     and n is large against d log d, an error of O(σ sqrt(alpha)) after O(log d) rounds, however many
     directions the bad rows use; the spectral filter may need one round for each.
@@ -333,8 +315,6 @@ def quantum_entropy_mean(
     chi-squared law fitted to the lower half of the scores, instead of weight in proportion to
     the score; the exponent is sharper and restarts after four rounds or a halved eigenvalue.
 
-    Examples
-    --------
     >>> rows = generator(0).normal(5.0, 1.0, size=(1000, 40))
     >>> rows[:100] = 9.0
     >>> result = quantum_entropy_mean(rows, alpha=0.1)

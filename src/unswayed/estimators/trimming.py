@@ -129,8 +129,6 @@ def trimmed_mean(
     Deviation from the paper: plain symmetric trimming instead of the split version, whose constants
     are void for most groups; see ``lugosi_mendelson_mean``.
 
-    Examples
-    --------
     >>> trimmed_mean([1.0, 2.0, 3.0, 4.0, 1e9], alpha=0.1).estimate
     3.0
     """
@@ -276,14 +274,10 @@ def lugosi_mendelson_mean(
     left out. ``alpha`` is the share η of bad points among them, ``failure_probability`` is δ, and
     there must be enough points that 8η + 12 log(4/δ)/N is below 1/2.
 
-    Notes
-    -----
     Guarantee (Lugosi and Mendelson 2021, Theorem 1): for good points with variance σ², an error of
     O(σ (sqrt(η) + sqrt(log(1/δ)/N))) with probability 1 − δ.
     Deviations: none.
 
-    Examples
-    --------
     >>> points = np.append(np.full(4000, 7.0), [1e9] * 4)
     >>> lugosi_mendelson_mean(points, alpha=0.001, rng=np.random.default_rng(0)).estimate
     7.0
@@ -326,14 +320,10 @@ def median_of_means(
     shared by the count of bad points and the block means. There are twice as many blocks as bad
     points, plus 1 + 8 log(1/δ); with too few points for that many, each block is one point.
 
-    Notes
-    -----
     Guarantee: with B bad points and K > 2B blocks most blocks are free of bad points, and the
     error is O(σ sqrt(K/n)) with probability 1 − δ.
     Deviations: none; the paper uses it for an adversarial fraction of 1/16 and more.
 
-    Examples
-    --------
     >>> points = [7.0] * 99 + [1e9]
     >>> median_of_means(points, alpha=0.01, rng=np.random.default_rng(0)).estimate
     7.0

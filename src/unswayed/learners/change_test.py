@@ -90,8 +90,6 @@ def changes_between(
     that may collude. Actions were chosen uniformly if no design is given; with propensities it is
     not read.
 
-    Notes
-    -----
     A change is reported where the intervals of a (context, action) in the two windows have nothing
     in common (``estimators.mean_intervals``; a point is one user's mean). All of them together fail
     with probability ``LEVEL``, as far as ``mean_intervals`` keeps its own.

@@ -26,8 +26,6 @@ class RewardBound:
     Ends of the range are both known or neither. ``deviation`` is the largest standard deviation of
     an honest user's reward within a context and action, users' tastes included.
 
-    Examples
-    --------
     >>> RewardBound(low=0.0, high=1.0).words()
     'rewards lie between 0 and 1'
     >>> RewardBound().is_known

@@ -31,8 +31,6 @@ class Schedule:
     at which it began, and explores each (context, action) about ``plays_per_cell`` times:
     exploration grows with the logarithm of the age, and no end need be known.
 
-    Examples
-    --------
     >>> schedule = Schedule(first=4)
     >>> [schedule.end(epoch) for epoch in range(4)]
     [4, 8, 16, 32]

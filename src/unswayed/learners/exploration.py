@@ -28,8 +28,6 @@ from unswayed.tallies import Accumulator, Tallies
 class GrowingLabels:
     """Labels in the order of their first appearance.
 
-    Examples
-    --------
     >>> seen = GrowingLabels()
     >>> seen.codes(["ann", "bob", "ann"]).tolist(), list(seen.labels())
     ([0, 1, 0], ['ann', 'bob'])

@@ -215,8 +215,6 @@ def trimmed_flips(
     of a row share no point, so the budget is split over leader and rival, and every split is tried.
     Removing points does less: c falls by at most one for each point removed.
 
-    Examples
-    --------
     >>> points = np.array([5.0, 6.0, 7.0, 8.0, 9.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     >>> two = np.zeros((1, 2), np.int64)
     >>> flips = trimmed_flips(

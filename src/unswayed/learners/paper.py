@@ -71,8 +71,6 @@ def estimate_context_probabilities(
     Tallies are the interactions of the first T₀ steps; lines 1–4 are their collection.
     ``multivariate`` is another robust mean of rows than the spectral filter.
 
-    Notes
-    -----
     Guarantee: ‖ν̂ − ν‖₁ ≤ ε with probability 9/10 for T₀ = O(L α/ε²) and L = Ω(S log S / α).
 
     Deviations from the paper:
@@ -206,8 +204,6 @@ def recover_frequent(
     ``scales`` and ``is_frequent`` have shape (n_contexts,). Returns b̂, estimates of
     σ_s^-1·ν(s)·μ(s, a), of shape (n_contexts, n_actions); NaN outside of S₊.
 
-    Notes
-    -----
     Guarantee: |b̂ − σ_s^-1 ν(s) μ(s,a)| = O(sqrt(α L/T)) for all cells of S₊ at once, given
     |I_{s,a}| = Ω(log(SA)/α). Deviation from the paper: trimming covers the random number of
     colluders in a group (erratum 11).
@@ -274,8 +270,6 @@ def recover_rare(
     b_i = (A/n_i) Σ_t r_t σ_{s_t}^-1 1{s_t ∈ S₋} e_{(s_t, a_t)}, one row an active user. Returns b̂
     as ``recover_frequent`` does, and the estimate of the rows.
 
-    Notes
-    -----
     Guarantee: ‖b̂ − diag(σ^-1 ν) μ‖₂ = O(sqrt(α A L/T)) over S₋. Deviation from the paper: none.
     """
     filtered = robust_mean(tallies.rows(reward_rows, scales, is_rare), alpha, multivariate)
@@ -318,8 +312,6 @@ class RewardUnits:
 def measure_units(tallies: UserTallies, *, alpha: float) -> RewardUnits:
     """Return where rewards are to be measured from.
 
-    Notes
-    -----
     Rewards are binary if all but as many users as may collude have rewards of the same two values
     only, and if those who show both, or the larger one, are at least twice as many as those who
     break the rule. Else less is assumed, and intervals are wider.
@@ -637,8 +629,6 @@ def guard_intervals(
     The design says how actions were chosen, and what is stated of rewards. Sums of squares are
     taken around the origin, so that they keep their digits; None measures it.
 
-    Notes
-    -----
     Guarantee: holds in finite samples, with no approximation (``bounded_mean_intervals``), under
     the assumptions of docs/guarantee.md. The unit is a user, and a user's value in a cell is the
     mean reward there. Colluders choose their contexts, so all of those who can get an action may
@@ -722,14 +712,10 @@ def allowed_actions(guard: CellIntervals) -> BoolArray:
     interval, nor any action by one without a bound, nor anything on an assumption
     (``CellIntervals.is_assumed``).
 
-    Notes
-    -----
     Guarantee, for a context whose intervals hold, whoever chooses and however (proofs in
     docs/guarantee.md): the best action is allowed, and an allowed action loses at most twice the
     widest interval of the context. The paper has no such rule.
 
-    Examples
-    --------
     >>> low = np.array([[0.4, 0.25, 0.0]])
     >>> allowed_actions(CellIntervals(low, low + 0.2, np.zeros((1, 3)))).tolist()
     [[True, True, False]]

@@ -140,8 +140,6 @@ def one_sided_adversary(
     in `hiding_distance`, but single numbers, with at least one play. Deviation: the paper cuts E at
     a fixed deviation; this E is cut where it turns negative, which is optimal.
 
-    Examples
-    --------
     >>> one_sided_adversary(0.1, 1, 0.2).counts.dense().round(3)
     array([0.9, 0.1])
     """
@@ -159,8 +157,6 @@ def two_sided_adversaries(
     sees in both worlds. Afterwards members behave like the other world's good users. Parameters as
     in `one_sided_adversary`. The paper hides one world only.
 
-    Examples
-    --------
     >>> pair = two_sided_adversaries(0.25, 1, 0.2)
     >>> pair.ordinary.counts.dense(), pair.better.counts.dense(), pair.observed.dense()
     (array([0., 1.]), array([1., 0.]), array([0.4, 0.6]))
@@ -342,13 +338,9 @@ def hiding_distance(
     H = Σ_k [(1−alpha) P1(k) − P0(k)]_+, which `one_sided_adversary` attains; for an ordinary action
     that is made to look better pass ``base = 1 − base − gap``.
 
-    Notes
-    -----
     Guarantee: exact optimum for users who are good or adversarial independently. Deviations: the
     paper's Lemma 4.2 has a bound, H ≤ L^−4 for n ≤ 0.01 alpha²/(gap² log L).
 
-    Examples
-    --------
     >>> round(float(hiding_distance(0.1, 3, 0.1, is_one_sided=True)), 10)
     0.0832
     >>> float(hiding_distance(0.1, 9, 0.2)), float(hiding_distance(0.1, 10, 0.2)) > 0
@@ -404,8 +396,6 @@ def success_bound(n_users: ArrayLike, distance: ArrayLike, hellinger: ArrayLike 
     hellinger. The sum over users is the better bound for few of them, the product of their
     Bhattacharyya coefficients BC for many.
 
-    Examples
-    --------
     >>> float(success_bound(10, 0.01))
     0.55
     >>> round(float(success_bound(10, 0.082068, 1 - 0.994048)), 3)

@@ -246,7 +246,6 @@ def summarise(rows: list[Row]) -> list[Summary]:
         found = [row for row in rows if row.algorithm == algorithm]
         losses, n = [row.loss for row in found], len(found)
         spreads = [row.spread for row in found if row.spread]
-        joined = {"median": np.mean, "quantile_95": np.mean, "worst": np.max} if spreads else {}
         summaries.append(
             Summary(
                 algorithm=algorithm,
@@ -254,9 +253,12 @@ def summarise(rows: list[Row]) -> list[Summary]:
                 stderr=float(np.std(losses, ddof=1) / np.sqrt(n)) if n > 1 else None,
                 repetitions=losses,
                 spread={
-                    name: float(join([spread[name] for spread in spreads]))
-                    for name, join in joined.items()
-                },
+                    "median": float(np.mean([spread["median"] for spread in spreads])),
+                    "quantile_95": float(np.mean([spread["quantile_95"] for spread in spreads])),
+                    "worst": max(spread["worst"] for spread in spreads),
+                }
+                if spreads
+                else {},
             )
         )
     return summaries

@@ -129,12 +129,10 @@ class Barbar(PlannedEpochs):
 
     After epoch m with estimates r: r* = max(r − gap/16) and the new gap is max(2^−m, r* − r).
 
-    Guarantee
-    ---------
-    With a constant of 1024, rewards in [0, 1] and total corruption C, regret
-    O(K C + sum over actions of log(T) log(K log T/delta)/gap) with probability 1 − delta. C is
-    linear in T when a fixed share of the users lies: then the bound is void, which is what the
-    paper's Figure 2(d) shows. With ours there is no theorem, but at small sizes epochs do end.
+    Guarantee: with a constant of 1024, rewards in [0, 1] and total corruption C, regret O(K C + sum
+    over actions of log(T) log(K log T/delta)/gap) with probability 1 − delta. C is linear in T when
+    a fixed share of the users lies: then the bound is void, which is what the paper's Figure 2(d)
+    shows. With ours there is no theorem, but at small sizes epochs do end.
 
     Deviations: the constant, see :class:`PlannedEpochs`; gaps are capped at 10^9.
     """
@@ -153,10 +151,8 @@ class LiuStyle(PlannedEpochs):
     among the active, an action is bad when r* − r > 2^−m, its gap is then r* − r, and active
     otherwise; a bad action that looks good again comes back.
 
-    Guarantee
-    ---------
-    None claimed. Liu, Li and Li (2021) prove that the corruption costs its sum once rather than K
-    times; as for BARBAR, a fixed share of lying users makes that sum linear in T.
+    Guarantee: none claimed. Liu, Li and Li (2021) prove that the corruption costs its sum once
+    rather than K times; as for BARBAR, a fixed share of lying users makes that sum linear in T.
 
     Deviations: "-style", because this follows a description of their method without the
     communication between agents, not their full text; constants are those of BARBAR.
@@ -186,11 +182,9 @@ class ActiveArmElimination(Baseline):
     all layers before it. With n plays in the layer the width is sqrt(x) + x,
     x = log(4 K T log2(T)/delta)/n.
 
-    Guarantee
-    ---------
-    Rewards in [0, 1], total corruption C: regret O((K C log(KT/delta) + log T) · sum over actions
-    of log(KT/delta)/gap) with probability 1 − delta. C is linear in T when a fixed share of the
-    users lies, and the bound is void.
+    Guarantee: rewards in [0, 1], total corruption C: regret O((K C log(KT/delta) + log T) · sum
+    over actions of log(KT/delta)/gap) with probability 1 − delta. C is linear in T when a fixed
+    share of the users lies, and the bound is void.
 
     Deviations: T is a context's even share of all interactions. The original recommends nothing;
     we recommend the best mean among the active actions of the first layer that has any, in that

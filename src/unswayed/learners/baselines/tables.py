@@ -156,11 +156,9 @@ class PooledMeans(Baseline):
 class NaiveMean(PooledMeans):
     """Play uniformly at random, recommend the action with the best mean over all users.
 
-    Guarantee
-    ---------
-    Without adversaries and with rewards in [0, 1], n plays of an action estimate its mean to
-    within sqrt(ln(2/delta)/(2n)) with probability 1 − delta (Hoeffding). None under attack: one
-    user is enough if rewards are unbounded.
+    Guarantee: without adversaries and with rewards in [0, 1], n plays of an action estimate its
+    mean to within sqrt(ln(2/delta)/(2n)) with probability 1 − delta (Hoeffding). None under attack:
+    one user is enough if rewards are unbounded.
 
     Deviations: none (not in the paper).
     """
@@ -173,11 +171,9 @@ class ThompsonSampling(PooledMeans):
     standard normal prior and a likelihood of variance one. Gaussian rather than Beta, because
     rewards may be any real number, and because the guarantee asks nothing of their shape.
 
-    Guarantee
-    ---------
-    Without adversaries and with rewards in [0, 1] of any distribution, the expected regret of a
-    context is O(sqrt(A n ln A)) (Agrawal and Goyal 2013, the version with Gaussian priors). None
-    under attack.
+    Guarantee: without adversaries and with rewards in [0, 1] of any distribution, the expected
+    regret of a context is O(sqrt(A n ln A)) (Agrawal and Goyal 2013, the version with Gaussian
+    priors). None under attack.
 
     Deviations: none from that version (not in the paper).
     """
@@ -188,9 +184,7 @@ class ThompsonSampling(PooledMeans):
 class NaiveUCB(PooledMeans):
     """One UCB1 table per context, fed by all users; recommends the best mean.
 
-    Guarantee
-    ---------
-    Without adversaries and with rewards in [0, 1], the regret in a context grows like
+    Guarantee: without adversaries and with rewards in [0, 1], the regret in a context grows like
     sum over actions of 8 ln n / gap (Auer, Cesa-Bianchi and Fischer 2002, Theorem 1). None under
     attack: a share alpha of users moves every mean.
 
@@ -203,10 +197,8 @@ class NaiveUCB(PooledMeans):
 class IndependentUCB(Baseline):
     """One UCB1 table per user and context: nothing is shared, so nobody can be swayed.
 
-    Guarantee
-    ---------
-    A user's policy depends on that user's rewards alone, whatever the others do; the price is
-    O(S A / epsilon²) interactions of every user. Rewards in [0, 1].
+    Guarantee: a user's policy depends on that user's rewards alone, whatever the others do; the
+    price is O(S A / epsilon²) interactions of every user. Rewards in [0, 1].
 
     Deviations: none. Takes 16 bytes for each of the L·S·A cells.
     """
