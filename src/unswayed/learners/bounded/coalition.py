@@ -37,8 +37,8 @@ from unswayed.tallies import entry_users
 USUAL_TASTE = 0.3
 """Root mean square of the loadings from which tastes are fitted."""
 
-N_SKEWED, STANDS_OUT = 4, 1.0
-"""Starts along directions of either kind, from accounts so many standard deviations out."""
+N_SKEWED = 4
+"""Starts along directions of either kind."""
 
 SHORT_STEPS, LONG_STEPS, N_FINALISTS = 3, 8, 2
 """Steps of EM from every start, steps from the best, and how many of them."""
@@ -291,21 +291,17 @@ class Search:
         """Return members at the ends of the most skewed places; shape (n_users, n_directions)."""
         is_in = self.weights > 0.5
         n_members = max(3, int(self.expected * is_in.sum()))
-        inside = places[is_in]
-        places = (places - inside.mean(axis=0)) / (inside.std(axis=0) + 1e-12)
-        both = [*places.T, *-places.T]
-        both.sort(key=lambda y: -float((np.clip(y[is_in], -4.0, 4.0) ** 3).mean()))
+        places = places - np.median(places[is_in], axis=0)
+        both = [(*_heavy_end(y[is_in], n_members), y) for y in (*places.T, *-places.T)]
+        both.sort(key=lambda found: -found[0])
         kept: list[FloatArray] = []
-        for y in both:
+        found: list[FloatArray] = []
+        for _, least, y in both:
             if not any(correlation(y[is_in], other[is_in]) > ALIKE for other in kept):
                 kept.append(y)
+                found.append(np.where(is_in & (y >= least), 0.9, 0.0))
             if len(kept) == N_SKEWED:
                 break
-        found = []
-        for y in kept:
-            y = np.where(is_in, y, -np.inf)
-            least = max(float(np.partition(y, -n_members)[-n_members]), STANDS_OUT)
-            found.append(np.where(y >= least, 0.9, 0.0))
         return found
 
     def _places_by_action(self) -> FloatArray:
@@ -318,6 +314,21 @@ class Search:
         z = scores / np.sqrt(np.bincount(place, plays, size) + 1.0)
         z = z.reshape(-1, self.n_actions)
         return np.asarray(z - z.mean(axis=1, keepdims=True))
+
+
+def _heavy_end(places: FloatArray, most: int) -> tuple[float, float]:
+    """Return how far the upper end outweighs the lower one, and where it begins.
+
+    In standard errors of the numbers of accounts beyond either end, where these differ most, among
+    the ``most`` highest accounts.
+    """
+    ascending = np.sort(places)
+    ends = ascending[::-1][2:most]
+    above = len(places) - np.searchsorted(ascending, ends, side="left")
+    below = np.searchsorted(ascending, -ends, side="right")
+    excess = np.where(ends > 0.0, (above - below) / np.sqrt(above + below), -np.inf)
+    best = int(excess.argmax())
+    return float(excess[best]), float(ends[best])
 
 
 def members_of(
