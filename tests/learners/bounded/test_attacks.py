@@ -135,6 +135,23 @@ def test_a_twentieth_that_answers_like_eager_and_silent_users_does_not_turn_a_sm
     assert [learned(log, 0.05).actions.tolist() for log in logs] == [[0]] * 3
 
 
+def test_a_few_liars_about_one_arm_stand_out_among_users_who_differ(
+    streams: Callable[..., np.random.Generator],
+) -> None:
+    """Seventy-five say twenty of twenty, as five honest users of that arm do by taste.
+
+    The mirror of such liars are hundreds of honest users of that arm; they are not suspected.
+    """
+    logs = [
+        ab_test(streams(), (0.528, 0.472), (0.528, 1.0), alpha=0.05, likeness=10.0)
+        for _ in range(6)
+    ]
+    for found in [learned(log, 0.05) for log in logs]:
+        assert found.actions.tolist() == [0]
+        assert len(found.evidence["lies"]) == 1
+        assert found.evidence["lies"][0]["accounts"] < 250
+
+
 def test_users_who_differ_do_not_hide_a_fifth_that_turns_an_ab_test_round(
     streams: Callable[..., np.random.Generator],
 ) -> None:

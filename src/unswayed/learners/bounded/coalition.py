@@ -269,7 +269,7 @@ class Search:
             gain=total - (honest.price - self.best.price) - PRICE * fit.n_free,
             honest=replace(
                 honest,
-                covariance=found.covariance(parts[0]),
+                covariance=found.covariance(parts[0], honest.covariance),
                 shares=class_shares(parts),
                 levels=class_levels(
                     self.accounts, self.law, parts, fit.honest_tilts, honest.levels

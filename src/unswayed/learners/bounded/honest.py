@@ -30,7 +30,7 @@ MOST_INFLUENCE = 3.0
 LEAST_CORRELATION = 0.05
 """Plays of one account in one cell are worth at most 20: no account repeats itself for nothing."""
 
-ONE_CELL_CORRELATION = 0.01
+ONE_CELL_CORRELATION = 0.001
 """The same where accounts meet a single cell: there the level of an account is all that its plays
 have in common, and levels are fitted."""
 
@@ -391,7 +391,7 @@ def _levelled(
             fit,
             shares=class_shares(parts),
             levels=class_levels(accounts, law, parts, tilts, fit.levels),
-            covariance=found.covariance(parts[0]),
+            covariance=found.covariance(parts[0], fit.covariance),
         )
     return fit
 
@@ -432,14 +432,25 @@ class Likelihoods(NamedTuple):
     tastes: FloatArray
     scatter: FloatArray
 
-    def covariance(self, weights: FloatArray) -> FloatArray:
-        """Return the covariance of the factors among weighted accounts."""
+    def covariance(self, weights: FloatArray, before: FloatArray) -> FloatArray:
+        """Return the covariance of the factors among weighted accounts.
+
+        ``before`` is the covariance that the posteriors are of. The step is MacKay's: with
+        E = E[z z'] of the posterior means and R the share of ``before`` that the data explain, both
+        in units of ``before``, R^-½ E R^-½. It has the fixed points of EM, which takes dozens of
+        steps where accounts have few plays.
+        """
         q = weights / max(float(weights.sum()), 1e-9)
-        n = self.scatter.shape[0]
         # Tastes of accounts that no finite tilt explains run away.
         tastes = np.clip(self.tastes, -GRID_END, GRID_END)
-        found: FloatArray = (tastes.T * q) @ tastes + self.scatter + 1e-3 * np.eye(n)
-        return found
+        values, vectors = np.linalg.eigh(before)
+        root = vectors * np.sqrt(values)
+        inverse = vectors / np.sqrt(values)
+        explained = np.eye(len(before)) - inverse.T @ self.scatter @ inverse
+        values, vectors = np.linalg.eigh(explained)
+        root = root @ (vectors / np.sqrt(np.maximum(values, 1e-3))) @ vectors.T
+        found: FloatArray = root @ inverse.T @ (tastes.T * q) @ tastes @ inverse @ root.T
+        return found + 1e-3 * np.eye(len(before))
 
 
 def likelihoods(

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -330,7 +330,6 @@ def find_coalitions(
 
     groups: list[Group] = []
     coalitions: list[tuple[Law, Coalition]] = []
-    stories: list[tuple[float, FloatArray]] = []
     while True:
         cells = means_of(weights)
         means, parts = shrunken(cells.means, cells)
@@ -361,18 +360,19 @@ def find_coalitions(
             is_flagged = bool(strength >= 1.0) or verdict == "fake"
             group = Group(members, is_flagged, coalition.gain, strength, means - story)
             judged.append((group, coalition))
-        if not any(group.is_flagged for group, _ in judged):
+        # The clearest group first, even if no decision depends on it: others may be its mirror.
+        judged.sort(key=lambda one: -one[0].evidence)
+        if not any(group.is_flagged or group.evidence >= clear for group, _ in judged):
             groups += [group for group, _ in judged]
             coalitions += [(law, fit) for _, fit in judged]
-            stories = [(group.strength, means - group.shift) for group, _ in judged]
             break
-        # The clearest group first, even if no decision depends on it: others may be its mirror.
-        strong = [one for one in judged if one[0].is_flagged or one[0].evidence >= clear]
-        group, fit = max(strong, key=lambda one: one[0].evidence)
-        groups.append(replace(group, is_flagged=True))
+        group, fit = next(one for one in judged if one[0].is_flagged or one[0].evidence >= clear)
+        groups.append(group)
         coalitions.append((law, fit))
-        weights = weights * (1.0 - group.members)
         searched = searched * (1.0 - group.members)
+        if group.is_flagged:
+            weights = weights * (1.0 - group.members)
+    stories = [(group.strength, means - group.shift) for group in groups if not group.is_flagged]
     plays = float(tallies.cell_sums("plays").sum())
     counted = float(means_of(np.ones(tallies.n_users)).masses.sum()) / max(plays, 1.0)
     model = Model(reading, rho, coalitions)
