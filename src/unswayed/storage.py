@@ -67,7 +67,7 @@ def whole_file(path: Target) -> Iterator[Path]:
             yield Path(path)
             return
         target = Path(os.path.realpath(path))
-        _sweep_drafts(target)
+        _sweep_drafts(target.parent, _draft_prefix(target))
         with _draft_of(target) as draft:
             yield draft
             _sync(draft)
@@ -122,8 +122,7 @@ def locked_folder(folder: Target, *, is_reader: bool = False) -> Iterator[None]:
     try:
         _wait_for(handle, folder, fcntl.LOCK_SH if is_reader else fcntl.LOCK_EX)
         if not is_reader:
-            for draft in Path(folder).glob(f"*{_DRAFT_ENDING}"):  # those of killed runs
-                _remove_if_stale(draft)
+            _sweep_drafts(Path(folder))
         yield
     finally:
         os.close(handle)  # which unlocks
@@ -198,12 +197,13 @@ def _draft_prefix(target: Path) -> str:
     return f".{os.fsdecode(name[:_NAME_BYTES])}."
 
 
-def _sweep_drafts(target: Path) -> None:
-    prefix = _draft_prefix(target)
+def _sweep_drafts(folder: Path, prefix: str = "") -> None:
+    """Remove drafts whose writers are gone: living ones hold a lock on theirs."""
     with suppress(OSError):
-        for path in target.parent.iterdir():
-            if path.name.startswith(prefix) and path.name.endswith(_DRAFT_ENDING):
-                _remove_if_stale(path)
+        for path in folder.iterdir():
+            is_draft = path.name.startswith(prefix) and path.name.endswith(_DRAFT_ENDING)
+            if is_draft and _is_unlocked(path):
+                path.unlink(missing_ok=True)
 
 
 def _sweep_temporary_folders() -> None:
@@ -225,13 +225,6 @@ def _remove_folder(folder: Path) -> None:
             path.unlink(missing_ok=True)
     if [path.name for path in folder.iterdir()] == [_LOCK]:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_if_stale(draft: Path) -> None:
-    """Remove a draft whose writer is gone: a living one holds a lock on it."""
-    if _is_unlocked(draft):
-        with suppress(OSError):
-            draft.unlink()
 
 
 def _is_unlocked(path: Path) -> bool:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -16,6 +18,14 @@ def priced(users: np.ndarray, prices: np.ndarray) -> pa.Table:
 def edges_of(table: pa.Table, n_bins: int) -> np.ndarray:
     columns = Columns(context=("price",), bins={"price": n_bins})
     return np.array(read_events(table, columns=columns).provenance.bins["price"])
+
+
+@pytest.mark.parametrize("cuts", [[3, 1], [1, 1], [float("nan")], [float("inf")], "ab", 2.5, None])
+def test_edges_of_bins_are_finite_and_ascend(cuts: Any) -> None:
+    with pytest.raises(InputError, match=r"the bins of column 'price' are .*numbers that ascend"):
+        Columns(context=("price",), bins={"price": cuts})
+    given: Any = np.array([1, 2.5])
+    assert Columns(context=("price",), bins={"price": given}).edges == {"price": (1.0, 2.5)}
 
 
 def test_bins_hold_equal_shares_of_the_users(rng: np.random.Generator) -> None:

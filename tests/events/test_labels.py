@@ -48,6 +48,14 @@ def test_every_type_survives_being_written_as_text(labels: list[object], type_na
     assert [type(label) for label in read] == [type(label) for label in labels]
 
 
+@pytest.mark.parametrize("known", [["a", "b"], [1, 2], [True]])
+def test_what_can_be_no_label_is_unknown_alone_and_among_others(known: list[object]) -> None:
+    labels = Labels.of(known)
+    for given in (["a", "b"], {"a": 1}, None, b"a"):
+        assert labels.code(given) == UNKNOWN
+        assert labels.codes([given, known[0]]).tolist() == [UNKNOWN, 0]
+
+
 def test_true_is_not_one() -> None:
     assert Labels.of([0, 1]).code(True) == UNKNOWN
     assert Labels.of([False, True]).code(1) == UNKNOWN

@@ -78,6 +78,22 @@ def test_every_file_format_reads_back_the_same_rows(
     assert reading.provenance.n_rows == len(table)
 
 
+@pytest.mark.parametrize("name", ["log[1].csv", "log?.parquet", "logs[1]/a*.parquet"])
+def test_a_name_with_marks_of_a_pattern_is_a_name_if_there_is_such_a_file(
+    name: str, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    """A browser calls a second download so. Another file, which the pattern matches, is left."""
+    table, path = random_log(rng, 40), tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    write: Any = write_parquet if path.suffix == ".parquet" else write_csv
+    other = path.with_name(path.name.translate(str.maketrans("?*", "1b", "[]")))
+    for part, target in ((table, path), (table.slice(30), other)):
+        write(part, tmp_path / "log").rename(target)
+    assert account(read_events(path).events) == rows(table)
+    if path.parent != tmp_path:
+        assert len(read_events(path.parent).events) == 40 + 10
+
+
 def test_a_pattern_reads_only_the_files_it_matches(
     rng: np.random.Generator, tmp_path: Path
 ) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+import math
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -62,10 +64,7 @@ class Columns:
             self._check_features()
         elif not self.context and not self.may_lack_context:
             raise InputError("no context column is named; name at least one.")
-        bins = {
-            column: tuple(map(float, given)) if isinstance(given, Sequence) else int(given)
-            for column, given in self.bins.items()
-        }
+        bins = {column: _cuts(column, given) for column, given in self.bins.items()}
         object.__setattr__(self, "bins", bins)
         for column, cuts in bins.items():
             if column not in self.context:
@@ -163,15 +162,25 @@ class Columns:
 
     def to_json(self) -> dict[str, Any]:
         """Return the names as plain JSON values."""
-        return {
-            "user": self.user,
-            "context": list(self.context),
-            "action": self.action,
-            "reward": self.reward,
-            "propensity": self.propensity,
-            "time": self.time,
-            **({"features": list(self.features)} if self.features else {}),
-        }
+        roles = ("user", "context", "action", "reward", "propensity", "time")
+        written = {role: getattr(self, role) for role in roles} | {"context": list(self.context)}
+        return {**written, **({"features": list(self.features)} if self.features else {})}
+
+
+def _cuts(column: str, given: Any) -> int | tuple[float, ...]:
+    """Return the number of a column's bins, or their inner edges, checked."""
+    try:
+        cuts = tuple(map(float, given)) if isinstance(given, Iterable) else operator.index(given)
+    except (TypeError, ValueError):
+        cuts = (math.nan,)
+    if isinstance(cuts, tuple):
+        ends = (-math.inf, *cuts, math.inf)
+        if not all(low < high for low, high in itertools.pairwise(ends)):
+            raise InputError(
+                f"the bins of column {column!r} are {given!r}: give how many, or their inner "
+                "edges, finite numbers that ascend."
+            )
+    return cuts
 
 
 def check_repeats(names: Sequence[str], *, where: str) -> None:

@@ -122,10 +122,10 @@ class Labels:
 
     def codes(self, labels: Iterable[object]) -> IntArray:
         """Return the codes of many labels; unknown ones get ``UNKNOWN``."""
-        listed = labels.tolist() if isinstance(labels, np.ndarray) else labels
-        if self.type_name == "string":
+        listed: list[Any] = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+        if all(type(label) is str for label in listed):  # the common case, see ``code``
             index = self._index()
-            return np.array([index.get(_plain(label), UNKNOWN) for label in listed], dtype=np.int64)
+            return np.array([index.get(label, UNKNOWN) for label in listed], dtype=np.int64)
         return np.array([self.code(label) for label in listed], dtype=np.int64)
 
     def _index(self) -> dict[Label, int]:

@@ -212,10 +212,7 @@ def read_events(
             )
         has_times = (with_times or is_dated) and log.columns.time is not None
         _create_view(log, may_be_words=is_part, has_times=has_times, is_dated=is_dated)
-        reading = _scan(log, has_times=has_times)
-        if reading.provenance.bad_rows and not is_dropped:
-            provenance = replace(reading.provenance, first_bad=_first_bad_row(log))
-            reading = replace(reading, provenance=provenance)
+        reading = _scan(log, has_times=has_times, is_dropped=is_dropped)
         if not is_part:
             reading.provenance.check_usable()
         if is_dated:
@@ -237,17 +234,6 @@ def read_edges(source: Source, columns: Columns, *, keep_broken: bool) -> Column
         return columns
     with opened(source, columns, keep_broken=keep_broken) as log:
         return replace(columns, bins=_edges(log))
-
-
-def _first_bad_row(log: OpenLog) -> int | None:
-    """Return the number of the first bad row in the log, from 1, headers not counted."""
-    ((number,),) = log.connection.sql(
-        """
-        SELECT min(number) FROM (SELECT row_number() OVER () AS number, reason FROM log)
-        WHERE reason IS NOT NULL
-        """
-    ).fetchall()
-    return None if number is None else int(number)
 
 
 def _create_view(log: OpenLog, *, may_be_words: bool, has_times: bool, is_dated: bool) -> None:
@@ -302,7 +288,7 @@ def _attribute_names(columns: Columns) -> list[str]:
     return [f"attribute_{place}" for place in range(len(columns.features))]
 
 
-def _scan(log: OpenLog, *, has_times: bool) -> Reading:
+def _scan(log: OpenLog, *, has_times: bool, is_dropped: bool) -> Reading:
     """Read the rows: usable ones become codes and numbers, the others are counted by reason."""
     log.connection.sql(
         "CREATE TEMP TABLE grouped AS SELECT context, count(*) AS n FROM log GROUP BY context"
@@ -371,15 +357,21 @@ def _scan(log: OpenLog, *, has_times: bool) -> Reading:
         columns.get("propensity"),
     )
     bad_rows: dict[str, int] = {}
+    firsts: tuple[int, ...] = ()
     if n_good < n_rows:  # some labels may occur in bad rows only
         events = events.with_used_labels()
-        bad_rows = dict(
-            log.connection.sql(
-                "SELECT reason, count(*) FROM log WHERE reason IS NOT NULL GROUP BY reason"
-            ).fetchall()
+        number = "0" if is_dropped else "row_number() OVER ()"
+        reasons = log.connection.sql(
+            f"""
+            SELECT reason, count(*), min(number) FROM (SELECT reason, {number} AS number FROM log)
+            WHERE reason IS NOT NULL GROUP BY reason
+            """
         )
+        names, counts, firsts = zip(*reasons.fetchall(), strict=True)
+        bad_rows = dict(zip(names, counts, strict=True))
     if log.n_broken:
         bad_rows["line is broken"] = log.n_broken
+    first_bad = None if is_dropped else min(firsts, default=None)
     n_rows = n_good + sum(bad_rows.values())
     bad_rows = dict(sorted(bad_rows.items()))
     first_time = last_time = None
@@ -389,7 +381,7 @@ def _scan(log: OpenLog, *, has_times: bool) -> Reading:
         ((first_time, last_time),) = log.connection.sql(query).fetchall()
     return Reading(
         events,
-        Provenance(log.name, n_rows, log.columns, bad_rows, first_time, last_time),
+        Provenance(log.name, n_rows, log.columns, bad_rows, first_time, last_time, first_bad),
         times=columns.get("moment"),
         attributes={
             name: _attribute(pa.chunked_array(pieces), is_typed=log.is_typed)

@@ -40,6 +40,9 @@ FORMATS = {
 }
 _DELIMITERS = ",\t;|"
 
+#: Marks of a pattern, as fsspec and DuckDB know them.
+_MARKS = re.compile(r"[*?[]")
+
 #: Exceptions raised by damaged files.
 _UNREADABLE = (
     *(OSError, ValueError, TypeError, EOFError, RecursionError),
@@ -83,7 +86,7 @@ def find_files(path: str) -> Files:
     try:
         file_system, root = fsspec.core.url_to_fs(path)
         missing = f"there is no file {path}; check the path."
-        if any(mark in root for mark in "*?["):
+        if _MARKS.search(root) and not file_system.exists(root):
             missing = f"no file matches {path}; check the pattern."
             found = file_system.glob(root)
         elif file_system.isdir(root):
@@ -121,7 +124,7 @@ def relation_sql(files: Files, *, keep_broken: bool, types: Mapping[str, str] | 
 
     ``types`` are those of the columns to read from JSON lines, once they are known.
     """
-    addresses: Sequence[str] = files.paths
+    addresses = [_MARKS.sub(r"[\g<0>]", path) for path in files.paths]
     if not files.is_local:
         protocol = _protocols(files.file_system)[0]
         addresses = [f"{protocol}://{path.lstrip('/')}" for path in files.paths]
