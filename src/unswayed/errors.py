@@ -36,19 +36,11 @@ class Note(_Sentence, UserWarning):
 
 
 def option(flag: str, value: str | None = None, *, python: str | None = None) -> str:
-    """Return an option for the message of an ``InputError`` or ``Note``.
+    """Return an option for the message of an ``InputError`` or ``Note``, perhaps with a value.
 
-    Parameters
-    ----------
-    flag
-        The option on the command line, such as ``--min-propensity``.
-    value
-        A value to suggest.
-    python
-        What Python has instead; by default the parameter of the same name.
+    ``flag`` is what the command line has, such as ``--min-propensity``, and ``python`` what Python
+    has instead; by default the parameter of the same name.
 
-    Examples
-    --------
     >>> error = InputError(f"use {option('--on-bad-rows', 'drop')}.")
     >>> str(error), error.on_command_line
     ('use `on_bad_rows="drop"`.', 'use --on-bad-rows drop.')

@@ -49,13 +49,8 @@ def find(name: str, choices: Mapping[str, T], *, kind: str) -> T:
 def known_keywords(**renamed: str) -> Callable[[Target], Target]:
     """Decorate a function or class: old keywords work with a note, unknown ones get a suggestion.
 
-    Parameters
-    ----------
-    renamed
-        Old name to new name of a keyword.
+    ``renamed`` has the new name of each old one.
 
-    Examples
-    --------
     >>> @known_keywords()
     ... def learn(*, alpha: float) -> float:
     ...     return alpha

@@ -732,8 +732,12 @@ class RobustMCB:
             log = tally_events(log)
         if not isinstance(log, Tallies):
             shape = None
-            if options.features and origin.partition is not None:
+            if origin.partition is not None:
                 shape = Shape(origin.partition, "learned before")
+            if before and options.columns.features != (shape.partition.names if shape else ()):
+                raise InputError(
+                    "the logs before were learned with other features; call fit to start anew."
+                )
             reading, shape = read_log(log, options, shape)
             origin = _Contexts.of(reading.provenance, shape)
             log = tally_events(reading.events)

@@ -54,8 +54,6 @@ def whole_file(path: Target) -> Iterator[Path]:
     device or a pipe is written to directly. Whatever fails, the old file stays as it was, and an
     error of the system becomes one sentence.
 
-    Examples
-    --------
     >>> folder = Path(tempfile.mkdtemp())
     >>> with whole_file(folder / "a.txt") as draft:
     ...     _ = draft.write_text("whole")

@@ -27,15 +27,8 @@ _NUMBER = re.compile(r"[+-]?[0-9][0-9,]*(\.[0-9]+)?(e[+-]?[0-9]+)?( ?%)?")
 def visible(text: str, *, most: int, keep: str = "") -> str:
     r"""Return a text with control characters escaped, and its middle left out if it is long.
 
-    Parameters
-    ----------
-    most
-        How many characters are shown.
-    keep
-        Control characters that stay as they are.
+    At most about ``most`` characters are shown; those to ``keep`` stay as they are.
 
-    Examples
-    --------
     >>> visible("\x1b[31mred", most=20)
     '\\x1b[31mred'
     >>> visible("a" * 1_000_000, most=24)

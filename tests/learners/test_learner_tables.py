@@ -89,6 +89,17 @@ def test_a_fit_that_is_refused_changes_nothing(
     same(learner, other)
 
 
+@pytest.mark.parametrize("features", [[], ["country"]])
+def test_a_log_with_other_features_is_not_added(
+    features: list[str], rng: np.random.Generator
+) -> None:
+    log = with_countries(rng)
+    learner = RobustMCB(0.2, features=["context"]).fit(log).set_params(features=features)
+    with pytest.raises(InputError, match="other features; call fit"):
+        learner.partial_fit(log)
+    same(learner.fit(log), RobustMCB(0.2, features=features).fit(log))
+
+
 @WITH_CONTEXTS
 def test_parameters_change_and_the_contexts_stay(
     options: dict[str, Any], names: dict[str, Any], rng: np.random.Generator

@@ -35,8 +35,6 @@ class Blocked(Generic[Block]):
     Results are the same bits wherever the blocks lie: each block is worked on by one thread, the
     number of blocks does not depend on the workers, and results come in block order.
 
-    Examples
-    --------
     >>> blocks = Blocked.here([np.array([1.0, 2.0]), np.array([3.0])], sizes=(2, 1))
     >>> blocks.map_blocks(len)
     [2, 1]

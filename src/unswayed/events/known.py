@@ -25,8 +25,6 @@ class KnownAccounts:
 
     Times are seconds since 1970, of the end of the review's day; infinite without a date.
 
-    Examples
-    --------
     >>> known = KnownAccounts({"ann": (True, math.inf), "bot": (False, math.inf)})
     >>> is_fake, honest_until = known.of(Labels.of(["bot", "bob", "ann"]))
     >>> is_fake.tolist(), honest_until.tolist()

@@ -18,8 +18,6 @@ from unswayed.events.hashing import bits, label_hashes, row_hashes, user_hashes
 def capped(events: Events, *, max_interactions: int) -> Events:
     """Keep at most ``max_interactions`` events of each user, chosen by a hash of the event.
 
-    Notes
-    -----
     The model bounds the ratio of interactions between users, c_L; this enforces it. Events of a
     user are ranked by a hash of their labels, reward and propensity, and of a running number among
     equal ones, so the kept events are a pseudo-random sample. Neither the order of the log nor the
@@ -90,16 +88,12 @@ def forgotten(events: Events, *, half_life: float) -> Events:
 
     Users, contexts and actions without a kept event are left out.
 
-    Notes
-    -----
     What is kept are whole plays, so every method works as on a log. Each user's plays are gone
     through from the newest to the oldest and kept whenever the sum of their probabilities passes a
     whole number, from a start that a hash of the user's label gives (systematic sampling). So a
     user keeps as many plays as the probabilities sum up to, give or take one; a play stays or goes
     whatever its reward; and neither the order of the log nor other users' plays matter.
 
-    Examples
-    --------
     >>> log = Events.of(["ann"] * 3, ["home"] * 3, ["tea"] * 3, [1, 2, 3], times=[0, 80, 90])
     >>> forgotten(log, half_life=10.0).rewards.tolist()
     [3.0]

@@ -34,27 +34,17 @@ class Learner(Protocol):
     def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Play arrivals one after another, learning from each reward before the next arrival.
 
-        Parameters
-        ----------
-        users, contexts
-            Shape (n_arrivals,); who arrives with which context, in order. A user may come twice.
-        outcomes
-            Shape (n_arrivals, n_actions); the reward that each action would bring (potential
-            outcomes). Only the entry
-            of the action that is played may be read: a contract test holds every learner to it.
-
-        Returns
-        -------
-        Shape (n_arrivals,); the actions played.
+        ``users`` and ``contexts`` say who arrives with which context, in order; a user may come
+        twice. ``outcomes``, shape (n_arrivals, n_actions), has the reward that each action would
+        bring (potential outcomes). Only the entry of the action that is played may be read: a
+        contract test holds every learner to it. Returns the actions played; shape (n_arrivals,).
         """
-        ...
 
     def action_probabilities(self, users: IntArray) -> FloatArray:
         """Return what is recommended, averaged over the given users; shape (n_contexts, n_actions).
 
         Rows sum to one; ties are broken evenly. Learners with one policy for all ignore ``users``.
         """
-        ...
 
 
 LearnerMaker = Callable[[Setting], Learner]

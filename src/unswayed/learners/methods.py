@@ -24,7 +24,6 @@ class Method(Protocol):
         self, tallies: UserTallies, design: Design, *, alpha: float, warmup: Tallies | None = None
     ) -> Estimates:
         """Learn from the tallies; see ``learn_paper`` for the parameters."""
-        ...
 
 
 METHODS: dict[str, Method] = {

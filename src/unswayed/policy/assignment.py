@@ -43,8 +43,6 @@ class Assignment:
     play) then gives the action. Both are pseudo-random functions of the secret: keep it as long as
     decisions may have to be checked, and show it to nobody.
 
-    Examples
-    --------
     >>> draw = Assignment(secret=bytes(16))
     >>> users, contexts = draw.digests("user", ["ann", "bob"]), draw.digests("context", ["home"])
     >>> draw.actions(users, contexts[[0, 0]], n_actions=10).tolist()

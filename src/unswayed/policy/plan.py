@@ -57,8 +57,6 @@ class EpochPlan:
     explorers, groups and controls. Explorers and their actions are drawn anew in every epoch;
     controls stay.
 
-    Examples
-    --------
     >>> plan = EpochPlan.start("spring", ["lunch", "dinner"], ["tea", "soup"], explorer_share=0.5)
     >>> plan.rule("lunch").surviving
     ('tea', 'soup')
@@ -295,8 +293,6 @@ class Decider:
 
     With equal plans and secrets, decisions are equal, on any machine.
 
-    Examples
-    --------
     >>> plan = EpochPlan.start("spring", ["lunch"], ["tea", "soup"], explorer_share=0.5)
     >>> decider = Decider(plan, bytes(16))
     >>> ruling = decider.decide("ann", "lunch")

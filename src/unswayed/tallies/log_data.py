@@ -202,8 +202,6 @@ def without_action(phases: Phases, action: object) -> Phases:
 def combined(phases: Phases) -> Tallies:
     """Return one log of several phases.
 
-    Notes
-    -----
     An action that was added late could not be played before, and would look worse than it is if
     plays weighed by the probability within their phase. By the balance heuristic (Veach & Guibas
     1995) a play weighs 1/p̄, its action's probability averaged over all plays of all phases. That is

@@ -65,8 +65,6 @@ def summarise(
 ) -> LogSummary:
     """Summarise tallies, which have labels, before learning from them.
 
-    Notes
-    -----
     A cell is *supported* when more than m₀ = max(1, 4α(1−α)/(½−α)²) users met it: then colluders
     are its minority even two standard deviations above their expected share. A context is rare
     when fewer than two of its actions are supported.
@@ -241,8 +239,6 @@ def unsupported_cells(
     plays. Under uniform exploration p = 1/A, and n counts the pairs of user and action, since users
     may keep one action in a context.
 
-    Examples
-    --------
     >>> visits = np.array([[40.0, 0.0], [3.0, 0.0]])
     >>> unsupported_cells(visits, visits.astype(np.int64)).tolist()
     [[False, True], [False, False]]

@@ -54,8 +54,6 @@ def grouped_sums(
     is what is summed. With twice as many columns the second half holds remainders: a summand is
     then a float and a smaller one.
 
-    Notes
-    -----
     Entries are moved next to those of their user once, and the rest happens within rows that fit
     into the cache. Sums are carried as pairs of floats (Dekker's double-double with Knuth's exact
     addition). They are exact, and therefore the same for every order and every grouping of the

@@ -364,8 +364,6 @@ def tally(
     Users, contexts and actions are codes; ``weights`` says how much each event counts, 1 by
     default.
 
-    Examples
-    --------
     >>> users, contexts, actions = np.array([[1, 0, 1], [0, 1, 0], [1, 0, 1]])
     >>> rewards = np.array([1.0, 0.5, 0.0])
     >>> t = tally(users, contexts, actions, rewards, n_users=2, n_contexts=2, n_actions=2)
@@ -480,8 +478,6 @@ def check_size(n_contexts: int, n_actions: int) -> None:
 class Accumulator:
     """Sums events by user and cell as they arrive; users and contexts may be added on the way.
 
-    Examples
-    --------
     >>> sums = Accumulator(n_actions=2)
     >>> sums.add(np.array([0]), np.array([3]), np.array([1]), np.array([0.5]))
     >>> sums.tallies(n_users=1, n_contexts=4).cells.tolist()
