@@ -3,7 +3,6 @@
 from unswayed.estimators.intervals import Intervals, bounded_mean_intervals, mean_intervals
 from unswayed.estimators.spectral_filter import (
     MeanEstimate,
-    SpectrumStep,
     quantum_entropy_mean,
     spectral_filter,
 )
@@ -21,7 +20,6 @@ __all__ = [
     "GroupedEstimates",
     "Intervals",
     "MeanEstimate",
-    "SpectrumStep",
     "UnivariateEstimate",
     "bounded_mean_intervals",
     "lugosi_mendelson_mean",

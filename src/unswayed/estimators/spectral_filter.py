@@ -238,20 +238,12 @@ def spectral_filter(
     mean is returned; else each side of the projections is compared with a normal law of honest
     variance, and rows beyond a point where the tail is too heavy lose the excess.
 
-    Parameters
-    ----------
-    matrix
-        Shape ``(n_rows, n_columns)``, scipy CSR or dense; sparse rows are never made dense, dense
-        ones are copied. Columns of very different variance are best rescaled before, and more than
-        twice the adversarial fraction of the rows should not be empty: a minority of rows that
-        stand out from a majority that agrees cannot be distinguished from an attack.
-    alpha
-        Share of rows that may be anything; below 1/2.
-    row_weights
-        Shape ``(n_rows,)``: starting weights; equal if not given.
+    The matrix, shape ``(n_rows, n_columns)``, is scipy CSR or dense; sparse rows are never made
+    dense, dense ones are copied. A share ``alpha`` of the rows, below 1/2, may be anything. Columns
+    of very different variance are best rescaled before, and more than twice that share of the rows
+    should not be empty: a minority of rows that stand out from a majority that agrees cannot be
+    distinguished from an attack. Starting weights of the rows are equal if not given.
 
-    Notes
-    -----
     Guarantee (Diakonikolas et al. 2017, for their filter): if good rows have covariance ⪯ σ²I and
     n is large against d log d, the error is O(σ sqrt(alpha)). What it rests on holds here: the
     rounds end only when the top eigenvalue is of the order of the honest one, when the excess of

@@ -111,18 +111,10 @@ def trimmed_mean(
 ) -> UnivariateEstimate:
     """Estimate a mean after removing as many points at each end as may be bad.
 
-    Parameters
-    ----------
-    values
-        Shape ``(n_points,)``; a share ``alpha`` of the population, below 1/2, is bad.
-    failure_probability
-        Allowed probability that the group holds more bad points than are trimmed.
-    n_trimmed
-        Points to remove at each end, instead of ``trim_count``. Where nothing would be left, all
-        but the middle one or two are trimmed, and the result is not ``is_covered``.
+    ``values`` have shape ``(n_points,)``; a share ``alpha`` of the population, below 1/2, is bad.
+    ``n_trimmed`` points are removed at each end: ``trim_count``, unless they are given. Where
+    nothing would be left, all but the middle one or two are, and the result is not ``is_covered``.
 
-    Notes
-    -----
     Guarantee: with probability ``1 - failure_probability`` every bad point that is kept lies
     between good points. For good points with variance σ² the bias is then O(σ sqrt(alpha)), and
     O(σ alpha sqrt(log 1/alpha)) if they are sub-Gaussian.
@@ -156,18 +148,10 @@ def trimmed_means(
     """Estimate the trimmed mean of every group in one pass.
 
     Equal to ``trimmed_mean`` on each group, to the last bit, with its guarantee and deviations.
+    ``values`` and ``groups``, shape ``(n_values,)``, are the points of all groups, in any order,
+    and the group of each; ``n_zeros``, shape ``(n_groups,)``, counts further points of each group
+    that are zero and were not stored. The failure probability is that of each group.
 
-    Parameters
-    ----------
-    values, groups
-        Shape ``(n_values,)``: the points of all groups, in any order, and the group of each.
-    failure_probability
-        Allowed for each single group.
-    n_zeros
-        Shape ``(n_groups,)``: further points of each group that are zero and were not stored.
-
-    Examples
-    --------
     >>> points, groups, n_zeros = [4.0, 2.0, 5.0], [0, 0, 1], [2, 0]
     >>> trimmed_means(points, groups, 2, alpha=0.0, n_zeros=n_zeros).estimates
     array([1.5, 5. ])

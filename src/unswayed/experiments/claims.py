@@ -166,7 +166,6 @@ MARGIN = 0.03
 ROOT_SLOPE = -0.45
 """Ours: a slope of -1/2, up to a tenth of it."""
 
-
 WIDEST = 0.5
 """Ours: an interval for the slope that is wider than this resolves nothing."""
 

@@ -209,11 +209,9 @@ def trimmed_flips(
     takes part. One with points that does not does so once one of its points was replaced.
 
     Guarantee: exact. Let x be a group's n points in order and c its cut. Whatever k ≤ c points are
-    replaced by, the j-th smallest of the new points is at most the (j+k)-th smallest of the old
-    ones. So the trimmed mean is at most the mean of ranks c+k … n−c+k, and replacing the k smallest
-    points by very large ones attains it. With k > c there is no bound. Downwards alike. The groups
-    of a row share no point, so the budget is split over leader and rival, and every split is tried.
-    Removing points does less: c falls by at most one for each point removed.
+    replaced by, the trimmed mean is at most the mean of ranks c+k … n−c+k, and replacing the k
+    smallest points by very large ones attains it. With k > c there is no bound. Downwards alike.
+    Every split of the budget over leader and rival is tried. Removing points does less.
 
     >>> points = np.array([5.0, 6.0, 7.0, 8.0, 9.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     >>> two = np.zeros((1, 2), np.int64)

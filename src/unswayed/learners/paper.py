@@ -458,10 +458,8 @@ def split_contexts(
 
     K_m = Σ_{j≤m} sqrt(ν_[j]) + sqrt(A · Σ_{j>m} ν_[j] · (1 + n·ν_[m+1])).
 
-    The last factor is one for uniform plays. Where users kept one action, a user's mean varies with
-    that action, too: by A·ν beside the A/n of chance. The paper has m = min(S, A), which is kept
-    for S ≤ A. Beyond, K(B) has a bump: sqrt(2A) at S = 2A for uniform contexts, where m = 0 has
-    sqrt(A).
+    The last factor is one for uniform plays. The paper has m = min(S, A), which is kept for S ≤ A;
+    docs/paper.md says why not beyond.
 
     >>> [split_contexts(np.full(n, 1 / n), n_actions=4).sum().tolist() for n in (4, 8)]
     [4, 0]

@@ -249,21 +249,10 @@ _excesses = np.vectorize(_excess, otypes=[np.float64])
 class RewardUrns:
     """One urn per member: each play takes a ball without putting it back.
 
-    An urn that started with n balls, k of them ones, yields a uniformly random order of its k ones
-    and n − k zeros, whatever the moments at which it is drawn from. An empty urn yields
-    independent ones with probability `afterwards`.
+    Each of ``interactions`` balls, of which ``ones``, shape (n_members,), are ones: it yields them
+    in a uniformly random order, whatever the moments at which it is drawn from. An empty urn yields
+    independent ones with probability ``afterwards``.
 
-    Parameters
-    ----------
-    ones
-        Ones in each urn, shape (n_members,).
-    interactions
-        Balls n in each urn.
-    afterwards
-        Probability of a one from an empty urn.
-
-    Examples
-    --------
     >>> urns = RewardUrns(np.array([3, 0]), 3, afterwards=1.0)
     >>> urns.draw(np.array([0, 1, 0, 0, 0]), np.random.Generator(np.random.PCG64(0)))
     array([1., 0., 1., 1., 1.])
@@ -396,8 +385,6 @@ def success_bound(n_users: ArrayLike, distance: ArrayLike, hellinger: ArrayLike 
     hellinger. The sum over users is the better bound for few of them, the product of their
     Bhattacharyya coefficients BC for many.
 
-    >>> float(success_bound(10, 0.01))
-    0.55
     >>> round(float(success_bound(10, 0.082068, 1 - 0.994048)), 3)
     0.668
     """

@@ -83,22 +83,10 @@ class Match:
     Everything good users do is drawn from streams that depend on ``seed`` and ``path`` alone, so
     all algorithms and all attacks meet the same good users with the same rewards.
 
-    Parameters
-    ----------
-    attack
-        A fresh attack object; it carries the state of one run.
-    algorithm
-        The learner's name: it selects the learner's stream, and attacks that know the algorithm
-        know it.
-    path
-        Names the run under the seed, usually by the repetition's number.
-
-    Attributes
-    ----------
-    learner
-        What plays.
-    is_bad
-        Shape (n_users,); who colludes.
+    The attack is a fresh object, as it carries the state of one run. The algorithm is the learner's
+    name: it selects the learner's stream, and attacks that know the algorithm know it. The path
+    names the run under the seed, usually by the repetition's number. ``learner`` is what plays, and
+    ``is_bad``, shape (n_users,), who colludes.
     """
 
     def __init__(

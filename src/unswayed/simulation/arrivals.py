@@ -82,10 +82,7 @@ class Arrivals:
     ) -> Iterator[IntArray]:
         """Yield ``n_rounds`` arrays of ``n_users`` arrivals each.
 
-        Parameters
-        ----------
-        is_eager
-            Shape (n_users,); these users come before all others whenever c_L allows it.
+        Eager users, shape (n_users,), come before all others whenever c_L allows it.
         """
         in_turn = self.order is Order.ROUND_ROBIN
         if is_eager is None and in_turn:
