@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from unswayed import RobustMCB
-from unswayed.simulation.attributes import ATTACKS, Kind, build
+from unswayed.simulation.attributes import ATTACKS, Kind, build, codes_of
 from worlds.attributes import MOST_EVENTS, kinds
 from worlds.world import PARTS
 
@@ -61,3 +61,19 @@ def test_advice_may_name_an_action_when_all_users_are_together_and_not_before() 
     world = build(kind, 1)
     policy = RobustMCB(0.12, features=world.features).fit(world.log).policy_
     assert policy.counts.sum() == len(world.log)
+
+
+def test_a_thin_log_is_split_where_held_out_users_gain() -> None:
+    """Less than a standard error, but more than nothing: one leaf has a share of 0.41."""
+    kind = Kind(
+        truth="linear",
+        rate=0.019,
+        is_greedy=True,
+        n_users=1_663,
+        events_per_user=9,
+        n_attributes=2,
+        n_actions=9,
+    )
+    world = build(kind, 20)
+    learner = RobustMCB(0.12, features=world.features).fit(world.log)
+    assert world.share(codes_of(learner.predict(world.visits))) > 0.6

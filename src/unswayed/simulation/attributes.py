@@ -283,34 +283,32 @@ def constant(world: World, _: float) -> tuple[IntArray, str]:
     return np.full(len(world.visits), int(best[1:])), str(best)
 
 
-def _plain(
-    world: World,
-) -> tuple[Rows, tuple[Feature, ...], list[str], Mapping[str, AttributeColumn]]:
+def _plain(world: World) -> tuple[Rows, tuple[Feature, ...], Mapping[str, AttributeColumn]]:
     reading = read_events(world.log, columns=Columns(features=tuple(world.features)))
     events, attributes = reading.events, reading.attributes
     found = fitted_features(attributes, events, np.ones(events.n_users))
     weights = np.ones(len(events))
     if events.propensities is not None:
         weights = 1.0 / events.propensities / (1.0 / events.propensities).mean()
-    rows = Rows.of(events, encoded(found, attributes), weights)
-    return rows, found, events.action_labels.texts, attributes
+    return Rows(events, encoded(found, attributes), weights), found, attributes
 
 
 def plain_tree(world: World, _: float, strictness: float) -> tuple[IntArray, str]:
     """Grow the same tree without weights of users, and take plain means."""
-    rows, found, actions = _plain(world)[:3]
-    grower = Grower(rows, found, np.ones(rows.n_users), 1.0)
-    nodes = grower.grow(Growth(32, 60, 60, strictness), np.ones(len(rows.actions), np.bool_))
+    rows, found = _plain(world)[:2]
+    events = rows.events
+    grower = Grower(rows, found, np.ones(events.n_users), 1.0)
+    nodes = grower.grow(Growth(32, 60, 60, strictness), np.ones(len(events), np.bool_))
     tree = Partition(found, nodes)
     leaves = tree.leaves_of_codes(list(rows.codes.T))
-    shape = len(tree.labels), rows.n_actions
-    cells, n_cells = leaves * rows.n_actions + rows.actions, shape[0] * shape[1]
+    shape = len(tree.labels), events.n_actions
+    cells, n_cells = leaves * events.n_actions + events.actions, shape[0] * shape[1]
     weight = np.bincount(cells, rows.weights, n_cells).reshape(shape)
-    total = np.bincount(cells, rows.weights * rows.rewards, n_cells).reshape(shape)
+    total = np.bincount(cells, rows.weights * events.rewards, n_cells).reshape(shape)
     prior = total.sum(axis=0) / weight.sum(axis=0)
     chosen = ((total + 20 * prior) / (weight + 20)).argmax(axis=1)
     leaves = np.maximum(tree.leaves(attribute_columns(world.visits, world.features)), 0)
-    return codes_of(actions)[chosen[leaves]], f"{shape[0]} leaves"
+    return codes_of(events.action_labels)[chosen[leaves]], f"{shape[0]} leaves"
 
 
 def attribute_columns(table: pa.Table, names: list[str]) -> dict[str, AttributeColumn]:
@@ -321,13 +319,12 @@ def attribute_columns(table: pa.Table, names: list[str]) -> dict[str, AttributeC
 
 def linear(world: World, _: float) -> tuple[IntArray, str]:
     """Ridge regression, shared and by action, without weights of users."""
-    rows, found, actions, attributes = _plain(world)
-    folds = np.arange(rows.n_users) % 2
-    fitted = cross_fitted_advice(found, attributes, rows, folds, tuple(actions))
+    rows, found, attributes = _plain(world)
+    fitted = cross_fitted_advice(found, attributes, rows, np.arange(rows.events.n_users) % 2)
     assert fitted is not None
     visits = attribute_columns(world.visits, world.features)
     chosen = fitted[0].choices(found, visits, is_always_known=True)
-    return codes_of(actions)[chosen - 2], ""
+    return codes_of(fitted[0].actions)[chosen - 2], ""
 
 
 PLAYERS: dict[str, Player] = {

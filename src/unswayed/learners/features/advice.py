@@ -86,23 +86,23 @@ def cross_fitted_advice(
     columns: Mapping[str, AttributeColumn],
     rows: Rows,
     folds: IntArray,
-    actions: tuple[str, ...],
 ) -> tuple[LinearAdvice, IntArray] | None:
     """Return the linear model of all users, and for each event the advice without its own fold.
 
     ``folds`` has one number per user. None if the model would be too large.
     """
     n_columns = int(first_columns(features)[-1])
-    if n_columns > MOST_COLUMNS or rows.n_actions > MOST_ACTIONS:
+    events, n_actions = rows.events, rows.events.n_actions
+    if n_columns > MOST_COLUMNS or n_actions > MOST_ACTIONS:
         return None
     centres, scales = _standards(features, columns, rows.weights)
     places, values = design_rows(features, centres, scales, columns)
     weights = np.maximum(rows.weights, 1e-12)
-    rewards = rows.rewards - np.average(rows.rewards, weights=weights)
+    rewards = events.rewards - np.average(events.rewards, weights=weights)
     variance = max(float(np.average(rewards**2, weights=weights)), 1e-12)
-    of_rows, shape = folds[rows.users], (int(folds.max()) + 1, rows.n_actions, n_columns)
+    of_rows, shape = folds[events.users], (int(folds.max()) + 1, n_actions, n_columns)
     products, grams = np.zeros(shape), np.zeros((*shape, n_columns))
-    groups = of_rows * rows.n_actions + rows.actions
+    groups = of_rows * n_actions + events.actions
     sums = grams.reshape(-1, n_columns, n_columns), products.reshape(-1, n_columns)
     _add_moments(places, values, groups, rows.weights, rewards, *sums)
     moments = [_Moments(*part) for part in zip(grams, products, strict=True)]
@@ -115,9 +115,10 @@ def cross_fitted_advice(
     penalty = min(PENALTIES, key=error)
 
     def model(of: _Moments) -> LinearAdvice:
+        actions = tuple(events.action_labels.texts)
         return LinearAdvice(actions, centres, scales, of.effects(variance, penalty)[1])
 
-    advised = np.zeros(len(rows.actions), np.int64)
+    advised = np.zeros(len(events), np.int64)
     for fold, part in enumerate(moments):
         chosen = of_rows == fold
         # The other folds may lack a rare value, which the model of all users knows.
@@ -135,9 +136,7 @@ def _standards(
         column = columns[feature.name]
         if not isinstance(column, np.ndarray) or not feature.edges:
             continue
-        is_known = np.isfinite(column) & (weights > 0)
-        inner = column[is_known].clip(feature.edges[0], feature.edges[-1])
-        centres[place] = np.average(inner, weights=weights[is_known])
-        spread = np.average((inner - centres[place]) ** 2, weights=weights[is_known])
-        scales[place] = np.sqrt(spread) or 1.0
+        known = column[np.isfinite(column) & (weights > 0)]
+        inner = known.clip(feature.edges[0], feature.edges[-1])
+        centres[place], scales[place] = inner.mean(), inner.std() or 1.0
     return centres, scales

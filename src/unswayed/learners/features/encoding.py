@@ -32,20 +32,9 @@ SmallCodes = npt.NDArray[np.uint8]
 class Rows:
     """Events with encoded attributes, weighted as if actions were drawn independently of them."""
 
+    events: Events
     codes: SmallCodes  # shape (n_events, n_features)
-    users: npt.NDArray[np.int32]  # shape (n_events,), as all that follow
-    actions: npt.NDArray[np.int32]
-    rewards: FloatArray
-    weights: FloatArray
-    n_users: int
-    n_actions: int
-
-    @classmethod
-    def of(cls, events: Events, codes: SmallCodes, weights: FloatArray) -> Rows:
-        """Return events with their codes and weights."""
-        users, actions = events.users.astype(np.int32), events.actions.astype(np.int32)
-        n_users, n_actions = events.n_users, events.n_actions
-        return cls(codes, users, actions, events.rewards, weights, n_users, n_actions)
+    weights: FloatArray  # shape (n_events,)
 
 
 def event_weights(events: Events, min_propensity: float) -> FloatArray:

@@ -45,20 +45,10 @@ DELTA = 0.05
 #: Ours: probability of a note on leaves that mix what the logging policy told apart, if none does.
 MIXED = 0.01
 
-#: Ours: standard errors that a gain over the constant is lowered by before candidates are compared
-#: (the one-standard-error rule of Breiman et al. 1984, here against the constant).
-CAUTION = 1.0
-
 ONE_LEAF = "one leaf"
 
-#: Ours: what is compared with it, and of trees the multiple of the chi-square bound that splits
-#: exceed, and the share of the users, in units of alpha, that a leaf needs.
-CANDIDATES = {
-    "tree, strict": (2.0, 1.0),
-    "tree": (1.0, 1.0),
-    "tree, small leaves": (1.0, 0.0),
-    ADVICE: (1.0, 0.0),
-}
+#: Ours: what is compared with it, and the share of the users, in units of alpha, that a leaf needs.
+CANDIDATES = {"tree": 1.0, "tree, small leaves": 0.0, ADVICE: 0.0}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,8 +57,8 @@ class Shape:
 
     partition: Partition
     chosen: str  # name of the candidate
-    # Cross-fitted gain of each candidate over the best single action, and its standard error.
-    gains: dict[str, tuple[float, float]] = field(default_factory=dict)
+    # Cross-fitted gain of each candidate over the best single action.
+    gains: dict[str, float] = field(default_factory=dict)
     shaped_by: BoolArray | None = None  # shape (n_users,); who had a say in the shape
     n_mixed: int = 0  # leaves in which rewards go with propensities
 
@@ -77,7 +67,7 @@ class Shape:
         return {
             "chosen": self.chosen,
             "n_leaves": len(self.partition.labels),
-            "gains": {name: list(gain) for name, gain in self.gains.items()},
+            "gains": self.gains,
         }
 
 
@@ -176,18 +166,17 @@ def learn_shape(
     on_step("shaping")
     features = fitted_features(columns, events, weights, options.trusted)
     base = event_weights(events, options.min_propensity)
-    rows = Rows.of(events, encoded(features, columns), base * weights[events.users])
+    rows = Rows(events, encoded(features, columns), base * weights[events.users])
     effect = design_effect(rows)
     folds = ((hashes >> np.uint64(20)) % np.uint64(N_FOLDS)).astype(np.int64)
     model, place, grown_by = None, None, features
     if options.advice == "auto":
-        texts = tuple(events.action_labels.texts)
-        fitted = cross_fitted_advice(features, columns, rows, folds, texts)
+        fitted = cross_fitted_advice(features, columns, rows, folds)
         if fitted is not None:
             model, advised = fitted
             codes = np.column_stack([rows.codes, advised.astype(np.uint8)])
             rows, place = replace(rows, codes=codes), len(features)
-            grown_by = (*features, Feature(ADVICE, levels=texts))
+            grown_by = (*features, Feature(ADVICE, levels=model.actions))
     elif options.advice != "off":
         place = list(columns).index(options.advice)
     grower, alpha_users = Grower(rows, features, weights, effect), alpha * float(weights.sum())
@@ -210,68 +199,57 @@ class _Choice:
     alpha_users: float
     advice: int | None
 
-    def best(self) -> tuple[Nodes, str, dict[str, tuple[float, float]]]:
+    def best(self) -> tuple[Nodes, str, dict[str, float]]:
         """Return the nodes of the best candidate, its name, and the gains of all."""
-        everybody = np.ones(len(self.grower.rows.actions), np.bool_)
+        everybody = np.ones(len(self.grower.rows.weights), np.bool_)
         trees: dict[str, Nodes] = {ONE_LEAF: (None,)}
-        gains = {ONE_LEAF: (0.0, 0.0)}
+        gains = {ONE_LEAF: 0.0}
         for name in CANDIDATES:
             nodes = self._grown(name, everybody, 1.0)
             if nodes not in trees.values():
                 trees[name], gains[name] = nodes, self._gain(name)
-        chosen = max(gains, key=lambda name: gains[name][0] - CAUTION * gains[name][1])
+        chosen = max(gains, key=lambda name: gains[name])
         return trees[chosen], chosen, gains
 
     def _grown(self, name: str, selected: BoolArray, share: float) -> Nodes:
         """Grow a candidate on a share of the events."""
-        strictness, floor = CANDIDATES[name]
-        fewest = share * max(MIN_USERS, floor * self.alpha_users)
-        growth = Growth(self.max_leaves, fewest, share * MIN_USERS, strictness)
+        fewest = share * max(MIN_USERS, CANDIDATES[name] * self.alpha_users)
+        growth = Growth(self.max_leaves, fewest, share * MIN_USERS)
         if name != ADVICE:
             return self.grower.grow(growth, selected)
         if self.advice is None:
             return (None,)
         return self.grower.by_codes(self.advice, growth, selected)
 
-    def _gain(self, name: str) -> tuple[float, float]:
-        """Return the cross-fitted gain over the best single action, and its standard error.
+    def _gain(self, name: str) -> float:
+        """Return the cross-fitted gain over the best single action.
 
         In each leaf the mean of the action chosen on the other folds, less that of the single
         action that was best there, weighted by the leaf's share.
         """
-        rows, n_actions = self.grower.rows, self.grower.rows.n_actions
-        products = rows.weights * rows.rewards
-        gain = variance = total = 0.0
+        rows, events = self.grower.rows, self.grower.rows.events
+        gain = total = 0.0
         for fold in range(N_FOLDS):
-            is_held_out = self.folds[rows.users] == fold
+            is_held_out = self.folds[events.users] == fold
             nodes = self._grown(name, ~is_held_out, (N_FOLDS - 1) / N_FOLDS)
-            leaves, n_leaves = _leaves(nodes, self.features, rows)
-            cells = leaves * n_actions + rows.actions
-
-            def sums(values: FloatArray, chosen: BoolArray) -> FloatArray:
-                size = n_leaves * n_actions  # noqa: B023 - used in this turn of the loop only
-                counted = np.bincount(cells[chosen], values[chosen], size)  # noqa: B023
-                return np.asarray(counted.reshape(-1, n_actions))
-
-            weight, reward = sums(rows.weights, ~is_held_out), sums(products, ~is_held_out)
+            tree = Partition(self.features, nodes)
+            # Codes that the growing folds lack: with the first leaf, which does the others no harm.
+            leaves = np.maximum(tree.leaves_of_codes(list(rows.codes.T)), 0)
+            shape = 2, len(tree.labels), events.n_actions
+            cells = np.ravel_multi_index((is_held_out.astype(int), leaves, events.actions), shape)
+            (weight, held_out), (reward, held_out_reward) = (
+                np.bincount(cells, values, shape[0] * shape[1] * shape[2]).reshape(shape)
+                for values in (rows.weights, rows.weights * events.rewards)
+            )
             overall = reward.sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-9)
             played = ((reward + _SHRUNKEN_BY * overall) / (weight + _SHRUNKEN_BY)).argmax(axis=1)
-            weight, reward, square, uneven = (
-                sums(values, is_held_out)
-                for values in (rows.weights, products, products * rows.rewards, rows.weights**2)
-            )
-            of_leaf, of_action = weight.sum(axis=1), np.maximum(weight.sum(axis=0), 1e-9)
-            total += float(of_leaf.sum())
-            centred = square.sum(axis=0) / of_action - (reward.sum(axis=0) / of_action) ** 2
-            spread = np.maximum(centred, 1e-12) * uneven / np.maximum(weight, 1e-9) ** 2
-            means, single = reward / np.maximum(weight, 1e-9), int(overall.argmax())
-            at = np.arange(n_leaves)
-            counts = (played != single) & (weight[at, played] > 0) & (weight[:, single] > 0)
-            lead = means[at, played] - means[:, single]
-            gain += float((of_leaf * lead)[counts].sum())
-            variance += float((of_leaf**2 * (spread[at, played] + spread[:, single]))[counts].sum())
-        error = float(np.sqrt(self.grower.design_effect * variance))
-        return gain / max(total, 1e-9), error / max(total, 1e-9)
+            at, single = np.arange(len(played)), int(overall.argmax())
+            means = held_out_reward / np.where(held_out > 0, held_out, np.nan)
+            # A leaf where either action was not played by these users says nothing.
+            lead = np.nan_to_num(means[at, played] - means[:, single])
+            gain += float(held_out.sum(axis=1) @ lead)
+            total += float(held_out.sum())
+        return gain / max(total, 1e-9)
 
 
 def _n_mixed(events: Events, weights: FloatArray) -> int:
@@ -296,13 +274,6 @@ def _n_mixed(events: Events, weights: FloatArray) -> int:
     squares = np.bincount(pairs % n_cells, sums**2, n_cells)
     is_mixed = total**2 > 2.0 * np.log(2.0 * n_cells / MIXED) * np.maximum(squares, 1e-24)
     return int(is_mixed.reshape(-1, events.n_actions).any(axis=1).sum())
-
-
-def _leaves(nodes: Nodes, features: tuple[Feature, ...], rows: Rows) -> tuple[IntArray, int]:
-    tree = Partition(features, nodes)
-    leaves = tree.leaves_of_codes(list(rows.codes.T))
-    # Codes that the growing folds lack: with the first leaf, which does no harm to the others.
-    return np.maximum(leaves, 0), len(tree.labels)
 
 
 def _of_levels(name: str, column: Categories, *, is_trusted: bool) -> Shape:

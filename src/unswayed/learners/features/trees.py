@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
+from unswayed.events.events import Codes
 from unswayed.learners.features.encoding import Rows, SmallCodes
 from unswayed.policy.partition import MISSING, Feature, Nodes, Split, single_split
 
@@ -38,7 +38,7 @@ class Growth:
 @compiled
 def _histograms(
     codes: SmallCodes,
-    actions: npt.NDArray[np.int32],
+    actions: Codes,
     weights: FloatArray,
     rewards: FloatArray,
     rows: IntArray,
@@ -153,19 +153,19 @@ class Grower:
             branches.append(rest)
         others = set(np.flatnonzero(self._seen[feature]).tolist())
         if feature >= len(self._features):
-            others |= set(range(2, 2 + self.rows.n_actions))
+            others |= set(range(2, 2 + self.rows.events.n_actions))
         branches[0] += sorted(others.difference(here.tolist()))
         return single_split(feature, branches)
 
     def _n_users(self, rows: IntArray) -> float:
-        is_there = np.bincount(self.rows.users[rows], minlength=self.rows.n_users) > 0
+        users = self.rows.events.users[rows]
+        is_there = np.bincount(users, minlength=len(self._user_weights)) > 0
         return float(self._user_weights[is_there].sum())
 
     def _best(self, rows: IntArray, growth: Growth) -> _Found | None:
         """Return the best split of some events, or None."""
         if len(rows) < 2 * MIN_EVENTS or growth.max_leaves < 2:
             return None
-        data = self.rows
         # Trees on the same events differ in what limits them: most of their nodes are the same.
         key = hashlib.blake2b(rows.data, digest_size=16).digest()
         if key not in self._cuts_of:
@@ -179,7 +179,7 @@ class Grower:
         for gain, place, codes in cuts[:_CUTS_TRIED_IN_ALL]:
             is_left = np.zeros(self._n_codes, np.bool_)
             is_left[codes] = True
-            goes_left = is_left[data.codes[rows, place]]
+            goes_left = is_left[self.rows.codes[rows, place]]
             left, right = rows[goes_left], rows[~goes_left]
             if min(len(left), len(right)) < MIN_EVENTS:
                 continue
@@ -193,15 +193,15 @@ class Grower:
 
     def _scored(self, rows: IntArray) -> list[_Cuts]:
         """Return the cuts of some events, by feature and order of its codes."""
-        data = self.rows
+        events = self.rows.events
         sums, squares = _histograms(
-            data.codes,
-            data.actions,
-            data.weights,
-            data.rewards,
+            self.rows.codes,
+            events.actions,
+            self.rows.weights,
+            events.rewards,
             rows,
             self._n_codes,
-            data.n_actions,
+            events.n_actions,
         )
         weight, total = sums[0, :, :, 0].sum(axis=0), sums[0, :, :, 1].sum(axis=0)
         if (weight > 0).sum() < 2:
@@ -301,13 +301,14 @@ def design_effect(rows: Rows) -> float:
     The ratio of the variance of users' sums of residuals to that of independent plays, at least 1;
     the median over actions, so that a coalition that pushes one action does not decide it.
     """
-    keys = rows.users.astype(np.int64) * rows.n_actions + rows.actions
-    weight = np.bincount(rows.actions, weights=rows.weights, minlength=rows.n_actions)
-    total = np.bincount(rows.actions, weights=rows.weights * rows.rewards, minlength=rows.n_actions)
-    residuals = rows.weights * (rows.rewards - (total / np.maximum(weight, 1e-9))[rows.actions])
-    users, places = np.unique(keys, return_inverse=True)
-    sums = np.bincount(places, weights=residuals)
-    together = np.bincount(users % rows.n_actions, weights=sums**2, minlength=rows.n_actions)
-    apart = np.bincount(rows.actions, weights=residuals**2, minlength=rows.n_actions)
+    events, n_actions = rows.events, rows.events.n_actions
+    weight = np.bincount(events.actions, rows.weights, n_actions)
+    total = np.bincount(events.actions, rows.weights * events.rewards, n_actions)
+    means = total / np.maximum(weight, 1e-9)
+    residuals = rows.weights * (events.rewards - means[events.actions])
+    keys = events.users.astype(np.int64) * n_actions + events.actions
+    pairs, places = np.unique(keys, return_inverse=True)
+    together = np.bincount(pairs % n_actions, np.bincount(places, residuals) ** 2, n_actions)
+    apart = np.bincount(events.actions, residuals**2, n_actions)
     is_met = apart > 0
     return max(1.0, float(np.median(together[is_met] / apart[is_met]))) if is_met.any() else 1.0
