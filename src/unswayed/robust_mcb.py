@@ -76,8 +76,14 @@ Mode = Literal["explore", "policy"]
 
 def _rows_and_codes(policy: Policy, contexts: Any) -> tuple[Any, IntArray]:
     """Return contexts, or the parts of those of a table's rows, and their codes."""
+    if isinstance(contexts, Mapping):
+        raise InputError(
+            "contexts is one mapping; give a list with one for each visit, or a table."
+        )
     if not is_table(contexts):
-        return contexts, policy.codes_of(contexts)
+        check_list(contexts, "contexts")
+        listed = list(contexts)
+        return listed, policy.codes_of(listed)
     rows, codes = read_codes(policy, contexts)
     partition = policy.partition
     names = policy.context_columns[0] if partition is None else partition.names
@@ -366,11 +372,7 @@ class RobustMCB:
         ``policy_.decide_many`` also returns which contexts are known.
         """
         policy = self._fitted()
-        given: Any = contexts
-        if not is_table(given):
-            check_list(given, "contexts")
-            given = list(given)
-        rows, codes = _rows_and_codes(policy, given)
+        rows, codes = _rows_and_codes(policy, contexts)
         actions, is_known = policy.decide_codes(codes)
         if not is_known.all():
             unknown = [_as_label(rows[row]) for row in np.flatnonzero(~is_known)]

@@ -229,7 +229,11 @@ def test_bad_features_are_refused_with_the_way_out(rng: np.random.Generator) -> 
 
 
 def test_attributes_that_cannot_be_used_are_refused(rng: np.random.Generator) -> None:
-    policy = learn_log(shop_log(rng), features=FEATURES, alpha=0.1).policy
+    learner = RobustMCB(alpha=0.1, features=FEATURES).fit(shop_log(rng))
+    columns = {"country": ["NO", "DE"], "age": [30, 40], "hour": [3, 4]}
+    assert "contexts is one mapping" in refusal(learner.predict, columns)
+    assert "contexts is one mapping" in refusal(learner.predict_expectations, columns)
+    policy = learner.policy_
     assert "lack 'hour'" in refusal(policy.decide, {"country": "NO", "age": 30})
     assert "Did you mean 'countri'?" in refusal(
         policy.decide, {"countri": "NO", "age": 30, "hour": 1}

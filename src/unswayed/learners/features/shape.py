@@ -143,7 +143,10 @@ def learn_shape(
     if len(columns) == 1:
         ((name, column),) = columns.items()
         if isinstance(column, Categories):
-            return _of_levels(name, column, is_trusted=name in options.trusted)
+            feature = Feature(name, levels=column.levels, is_trusted=name in options.trusted)
+            branches = [[code] for code in np.unique(feature.codes(column)).tolist()]
+            nodes = single_split(0, branches)
+            return Shape(Partition((feature,), nodes), "one leaf per level")
     hashes = _mixed_hashes(events)
     order = _fixed_order(events, columns)
     events, columns = events.rows(order), {name: columns[name][order] for name in columns}
@@ -155,7 +158,7 @@ def learn_shape(
         shaped_by = hashes >> np.uint64(63) == 0
         weights[~shaped_by] = 0.0
     on_step("screening")
-    counted = events if weights.all() else events.rows(weights[events.users] > 0)
+    counted = events.rows(weights[events.users] > 0)
     tallied = tally_events(counted, min_propensity=options.min_propensity)
     tallies, alpha = tallied.in_blocks().uniform(), options.alpha
     if alpha == "auto":
@@ -169,18 +172,18 @@ def learn_shape(
     rows = Rows(events, encoded(features, columns), base * weights[events.users])
     effect = design_effect(rows)
     folds = ((hashes >> np.uint64(20)) % np.uint64(N_FOLDS)).astype(np.int64)
-    model, place, grown_by = None, None, features
+    model, place = None, None
     if options.advice == "auto":
         fitted = cross_fitted_advice(features, columns, rows, folds)
         if fitted is not None:
             model, advised = fitted
             codes = np.column_stack([rows.codes, advised.astype(np.uint8)])
             rows, place = replace(rows, codes=codes), len(features)
-            grown_by = (*features, Feature(ADVICE, levels=model.actions))
     elif options.advice != "off":
         place = list(columns).index(options.advice)
     grower, alpha_users = Grower(rows, features, weights, effect), alpha * float(weights.sum())
-    choice = _Choice(grower, grown_by, folds, options.max_leaves, alpha_users, place)
+    offered = Partition(features, advice=model).all_features
+    choice = _Choice(grower, offered, folds, options.max_leaves, alpha_users, place)
     nodes, chosen, gains = choice.best()
     uses_advice = any(node is not None and node.feature == len(features) for node in nodes)
     partition = Partition(features, nodes, model if uses_advice else None)
@@ -274,13 +277,6 @@ def _n_mixed(events: Events, weights: FloatArray) -> int:
     squares = np.bincount(pairs % n_cells, sums**2, n_cells)
     is_mixed = total**2 > 2.0 * np.log(2.0 * n_cells / MIXED) * np.maximum(squares, 1e-24)
     return int(is_mixed.reshape(-1, events.n_actions).any(axis=1).sum())
-
-
-def _of_levels(name: str, column: Categories, *, is_trusted: bool) -> Shape:
-    """Return the partition with one leaf per level of a single category."""
-    feature = Feature(name, levels=column.levels, is_trusted=is_trusted)
-    branches = [[code] for code in np.unique(feature.codes(column)).tolist()]
-    return Shape(Partition((feature,), single_split(0, branches)), "one leaf per level")
 
 
 def _fixed_order(events: Events, columns: Mapping[str, AttributeColumn]) -> IntArray:
