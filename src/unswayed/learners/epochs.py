@@ -153,11 +153,13 @@ def surviving_actions(policy: Policy) -> BoolArray:
 
     An action is paused when its mean is significantly below that of the policy's action; if lies
     caused that, it returns in the next review. It is also paused when its worst-case interval lies
-    below another one. Actions without an estimate stay, and so does the policy's action.
+    below another one, unless that rests on what nobody stated. Actions without an estimate stay,
+    and so does the policy's action.
     """
-    low = np.where(np.isnan(policy.low), -np.inf, policy.low)
-    high = np.where(np.isnan(policy.high), np.inf, policy.high)
-    survives: BoolArray = (high >= low.max(axis=1, keepdims=True)) & (_doubts(policy) >= 1.0)
+    survives: BoolArray = _doubts(policy) >= 1.0
+    if not policy.source.get("intervals", {}).get("is_assumed"):
+        floor = np.where(np.isnan(policy.low), -np.inf, policy.low).max(axis=1, keepdims=True)
+        survives &= ~(policy.high < floor)  # NaN compares False
     survives[np.arange(len(survives)), policy.actions] = True
     return survives
 

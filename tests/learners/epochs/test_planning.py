@@ -149,6 +149,11 @@ def test_an_action_goes_when_its_worst_case_interval_lies_below_the_best() -> No
     )
     assert survivors(narrow)[1] == {"soup", "cake"}
     assert survivors(wide)[1] == set(ACTIONS)
+    # An interval rules nothing out that assumes what nobody stated, as of rewards of 0 and 1.
+    assumed = replace(narrow, source={"intervals": {"is_assumed": True}})
+    assert survivors(assumed)[1] == set(ACTIONS)
+    stated = replace(narrow, source={"intervals": {"is_assumed": False}})
+    assert survivors(stated)[1] == {"soup", "cake"}
 
 
 def test_a_wrongly_paused_action_comes_back_in_the_next_review() -> None:
