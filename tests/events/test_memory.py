@@ -81,7 +81,7 @@ def test_the_rows_of_a_query_have_to_fit_too(tmp_path: Path) -> None:
 def test_rows_that_ask_for_decisions_have_to_fit_too(tmp_path: Path) -> None:
     path = written(f"{ROWS} FROM range(1000000)", tmp_path / "rows.parquet", "FORMAT parquet")
     with pytest.raises(InputError, match=r"1,000,000 rows needs about .* GB .* may use 0.1 GB"):
-        read_contexts(path, columns=["context"])
+        read_contexts(path, columns=["context"], bins={})
 
 
 def test_an_address_space_limit_counts(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def reader(name: str) -> Callable[[Path, bytes], None]:
         if reading is not None:
             tally_events(reading.events)
         if len(data) % 4 == 0:
-            refused(lambda: read_contexts(path, columns=["context"]))
+            refused(lambda: read_contexts(path, columns=["context"], bins={}))
 
     return run
 

@@ -86,11 +86,12 @@ def test_a_filter_works_on_blocks_as_on_one_matrix(rng: np.random.Generator) -> 
     np.testing.assert_allclose(in_blocks.estimate, whole.estimate, rtol=1e-6, atol=1e-9)
 
 
-def test_results_come_in_block_order_and_pieces_go_to_their_block() -> None:
-    blocks = Blocked.here([10, 20, 30])
+def test_results_come_in_block_order_and_values_of_rows_go_to_their_block() -> None:
+    blocks = Blocked.here([10, 20, 30], sizes=(1, 2, 0))
     assert blocks.map_blocks(lambda block, extra: block + extra, 1) == [11, 21, 31]
-    found = blocks.map_blocks(lambda block, piece, extra: (block, piece, extra), 5, pieces="abc")
-    assert found == [(10, "a", 5), (20, "b", 5), (30, "c", 5)]
+    rows = np.array([7, 8, 9])
+    found = blocks.map_blocks(lambda block, own, extra: (block, own.tolist(), extra), 5, rows=rows)
+    assert found == [(10, [7], 5), (20, [8, 9], 5), (30, [], 5)]
     assert blocks.transformed(lambda block: -block).map_blocks(abs) == [10, 20, 30]
     assert blocks.add_blocks(lambda block: np.array([block, 1])).tolist() == [60, 3]
 

@@ -1,6 +1,6 @@
 """Work on blocks of users, on threads here or on the workers of a Dask cluster."""
 
-from unswayed.engine.blocked import Blocked, BlockedRows, cut_codes
+from unswayed.engine.blocked import Blocked, BlockedRows
 from unswayed.engine.workers import HERE, DaskWorkers, Workers
 
-__all__ = ["HERE", "Blocked", "BlockedRows", "DaskWorkers", "Workers", "cut_codes"]
+__all__ = ["HERE", "Blocked", "BlockedRows", "DaskWorkers", "Workers"]

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray
 from unswayed.engine.workers import HERE, Call, Workers
 from unswayed.estimators.rows import SparseRows
 
@@ -74,15 +74,13 @@ class Blocked(Generic[Block]):
         function: Callable[..., Result],
         *broadcast: Any,
         rows: npt.NDArray[Any] | None = None,
-        pieces: Sequence[Any] | None = None,
     ) -> list[Result]:
         """Return ``function(block, *broadcast)`` of every block, in block order.
 
         With ``rows``, values for the rows of all blocks, it is ``function(block, values of its
-        rows, *broadcast)``; with ``pieces``, one for each block, ``function(block, piece,
-        *broadcast)``.
+        rows, *broadcast)``.
         """
-        return self.workers.gather(self._submitted(function, broadcast, rows, pieces))
+        return self.workers.gather(self._submitted(function, broadcast, rows))
 
     def map_rows(
         self,
@@ -147,14 +145,12 @@ class Blocked(Generic[Block]):
         function: Callable[..., Any],
         broadcast: tuple[Any, ...],
         rows: npt.NDArray[Any] | None = None,
-        pieces: Sequence[Any] | None = None,
     ) -> list[Any]:
         shared = tuple(map(self._once, broadcast))
-        if rows is not None:
-            pieces = self._cut(rows)
-        calls: list[Call] = [(block, *shared) for block in self.handles]
-        if pieces is not None:
-            calls = [(*pair, *shared) for pair in zip(self.handles, pieces, strict=True)]
+        own = [()] * self.n_blocks if rows is None else [(piece,) for piece in self._cut(rows)]
+        calls: list[Call] = [
+            (block, *piece, *shared) for block, piece in zip(self.handles, own, strict=True)
+        ]
         # One block is everything in one place: that may take long.
         return self.workers.submit(function, calls, is_long=self.n_blocks == 1)
 
@@ -182,17 +178,6 @@ class Blocked(Generic[Block]):
 def cut(rows: npt.NDArray[Any], sizes: Sequence[int]) -> list[npt.NDArray[Any]]:
     """Return the values of each block's rows, as views."""
     return np.split(rows, np.cumsum(sizes)[:-1])
-
-
-def cut_codes(codes: IntArray, sizes: Sequence[int]) -> list[IntArray]:
-    """Split ascending global row codes into local row codes per block.
-
-    >>> [rows.tolist() for rows in cut_codes(np.array([0, 2, 3]), (2, 3))]
-    [[0], [0, 1]]
-    """
-    ends = np.cumsum(sizes)
-    inside = np.split(codes, np.searchsorted(codes, ends[:-1]))
-    return [here - first for here, first in zip(inside, ends - np.array(sizes), strict=True)]
 
 
 def _added(parts: Sequence[npt.NDArray[Any]]) -> Any:

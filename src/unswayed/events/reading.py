@@ -438,51 +438,42 @@ def _labels(log: OpenLog, column: str, table: str) -> Labels:
 _VALUE_BYTES = 30  # Ours: estimated bytes per value of a row that is written back
 
 
-@dataclass(frozen=True, slots=True)
-class ContextRows:
-    """All columns of some rows, and the context of each; None where a part is missing.
-
-    ``attributes`` holds features instead, if they were asked for.
-    """
-
-    rows: pa.Table
-    contexts: list[Label | None]
-    attributes: Mapping[str, AttributeColumn] = field(default_factory=dict)
-
-
 def read_contexts(
-    source: Source,
-    *,
-    columns: Sequence[str],
-    bins: Mapping[str, Sequence[float]] | None = None,
-    numbers: Mapping[str, bool] | None = None,
-) -> ContextRows:
-    """Return the rows of a file or table with their contexts, in the order of the file.
+    source: Source, *, columns: Sequence[str], bins: Mapping[str, Sequence[float]]
+) -> tuple[pa.Table, list[Label | None]]:
+    """Return the rows of a file or table, and their contexts; None where a part is missing.
 
-    ``bins`` are the inner edges of binned columns. With ``numbers`` the columns are features, and
-    it says which of them are numbers.
+    ``bins`` are the inner edges of binned columns.
     """
-    named_columns = tuple(columns)
-    wanted = Columns(context=named_columns) if numbers is None else Columns(features=named_columns)
-    with opened(source, wanted, contexts_only=True) as log:
-        ((n_rows,),) = log.connection.sql("SELECT count(*) FROM raw").fetchall()
-        n_bytes = n_rows * (ROW_BYTES + _VALUE_BYTES * len(log.types))
-        check_fits(n_bytes, memory.usable_bytes(), f"{log.name} with {n_rows:,} rows")
-        if numbers is not None:
-            _check_numbers(log, [name for name in columns if numbers[name]])
-            selected = [attribute_sql(log.types, name, is_number=numbers[name]) for name in columns]
-            listed = ", ".join(
-                f"{sql} AS {named(name)}" for sql, name in zip(selected, columns, strict=True)
-            )
-            texts = log.connection.sql(f"SELECT {listed} FROM raw").to_arrow_table()
-            rows = log.connection.sql("FROM raw").to_arrow_table()
-            found = {name: _attribute(_with_codes(texts[name])) for name in columns}
-            return ContextRows(rows, [], found)
-        edges = {column: edges for column, edges in (bins or {}).items() if column in columns}
+    with opened(source, Columns(context=tuple(columns)), contexts_only=True) as log:
+        rows = _whole_rows(log)
+        edges = {column: edges for column, edges in bins.items() if column in columns}
         context = context_sql(log.types, columns, edges)
         contexts = log.connection.sql(f"SELECT {context} AS context FROM raw").to_arrow_table()
-        rows = log.connection.sql("FROM raw").to_arrow_table()
-    return ContextRows(rows, contexts["context"].to_pylist())
+    return rows, contexts["context"].to_pylist()
+
+
+def read_attributes(
+    source: Source, *, are_numbers: Mapping[str, bool]
+) -> tuple[pa.Table, dict[str, AttributeColumn]]:
+    """Return the rows of a file or table, and some of their columns as numbers or categories."""
+    with opened(source, Columns(features=tuple(are_numbers)), contexts_only=True) as log:
+        rows = _whole_rows(log)
+        _check_numbers(log, [name for name, is_number in are_numbers.items() if is_number])
+        listed = ", ".join(
+            f"{attribute_sql(log.types, name, is_number=is_number)} AS {named(name)}"
+            for name, is_number in are_numbers.items()
+        )
+        found = log.connection.sql(f"SELECT {listed} FROM raw").to_arrow_table()
+    return rows, {name: _attribute(_with_codes(found[name])) for name in are_numbers}
+
+
+def _whole_rows(log: OpenLog) -> pa.Table:
+    """Return all columns of the rows, if they fit into memory."""
+    ((n_rows,),) = log.connection.sql("SELECT count(*) FROM raw").fetchall()
+    n_bytes = n_rows * (ROW_BYTES + _VALUE_BYTES * len(log.types))
+    check_fits(n_bytes, memory.usable_bytes(), f"{log.name} with {n_rows:,} rows")
+    return log.connection.sql("FROM raw").to_arrow_table()
 
 
 def _check_numbers(log: OpenLog, columns: Sequence[str]) -> None:

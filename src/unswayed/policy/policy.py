@@ -624,23 +624,21 @@ def read_codes(
 
     Without columns, those are read that the policy was learned from, cut into the same bins.
     """
-    from unswayed.events import read_contexts  # the database is slow to import
+    from unswayed.events.reading import read_attributes, read_contexts  # slow to import
 
     partition = policy.partition
     if partition is None:
         learned_from, bins = policy.context_columns
-        found = read_contexts(source, columns=columns or learned_from, bins=bins)
-        return found.rows, policy.context_labels.codes(found.contexts)
+        rows, contexts = read_contexts(source, columns=columns or learned_from, bins=bins)
+        return rows, policy.context_labels.codes(contexts)
     if columns is not None:
         raise InputError(
             f"{option('--context-column', python='columns')} is for policies with context columns; "
             f"this one reads the features {', '.join(partition.names)}."
         )
-    numbers = {feature.name: feature.is_number for feature in partition.features}
-    found = read_contexts(source, columns=partition.names, numbers=numbers)
-    if not len(found.rows):
-        return found.rows, np.zeros(0, np.int64)
-    return found.rows, partition.leaves(found.attributes)
+    are_numbers = {feature.name: feature.is_number for feature in partition.features}
+    rows, attributes = read_attributes(source, are_numbers=are_numbers)
+    return rows, partition.leaves(attributes) if len(rows) else np.zeros(0, np.int64)
 
 
 def _new_axes(width: float, height: float) -> Axes:

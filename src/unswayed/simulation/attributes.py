@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.events import Columns, read_contexts, read_events
+from unswayed.events import Columns, read_events
 from unswayed.events.attributes import AttributeColumn
+from unswayed.events.reading import read_attributes
 from unswayed.learners.features.advice import cross_fitted_advice
 from unswayed.learners.features.encoding import Rows, encoded, fitted_features
 from unswayed.learners.features.trees import Grower, Growth
@@ -313,8 +314,8 @@ def plain_tree(world: World, _: float, strictness: float) -> tuple[IntArray, str
 
 def attribute_columns(table: pa.Table, names: list[str]) -> dict[str, AttributeColumn]:
     """Return the attributes of visits as partitions take them."""
-    numbers = {name: pa.types.is_floating(table[name].type) for name in names}
-    return dict(read_contexts(table, columns=names, numbers=numbers).attributes)
+    are_numbers = {name: pa.types.is_floating(table[name].type) for name in names}
+    return read_attributes(table, are_numbers=are_numbers)[1]
 
 
 def linear(world: World, _: float) -> tuple[IntArray, str]:

@@ -49,6 +49,10 @@ class UserRows:
         """Return the rows of some users, given by their codes."""
         return self._chosen(*entries_of(self.indptr, users), users)
 
+    def marked(self, is_chosen: BoolArray) -> Self:
+        """Return the rows of the marked users."""
+        return self.of_users(np.flatnonzero(is_chosen))
+
     def of_entries(self, is_kept: BoolArray) -> Self:
         """Return the same users with some of their entries."""
         indptr = np.concatenate([[0], np.cumsum(is_kept)])[self.indptr]

@@ -17,7 +17,7 @@ from scipy import special
 
 from unswayed.arrays import CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
-from unswayed.engine import Blocked, cut_codes
+from unswayed.engine import Blocked
 from unswayed.tallies import Tallies, UserRows, UserTallies, entry_users, joined
 
 CategoryArray = npt.NDArray[np.int8]
@@ -104,7 +104,9 @@ def sampled_users(
 
 def rows_of(blocks: Blocked[Rows], users: IntArray) -> Rows:
     """Return the rows of some users, by ascending codes."""
-    parts: list[Rows] = blocks.map_blocks(UserRows.of_users, pieces=cut_codes(users, blocks.sizes))
+    is_chosen = np.zeros(blocks.n_rows, np.bool_)
+    is_chosen[users] = True
+    parts: list[Rows] = blocks.map_blocks(UserRows.marked, rows=is_chosen)
     return joined(parts)
 
 
