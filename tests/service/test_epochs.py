@@ -36,6 +36,15 @@ def test_the_plan_is_the_one_of_the_epoch_learner() -> None:
     assert found.rule("lunch").explorer_share < 1.0
 
 
+def test_an_interval_that_assumes_what_nobody_stated_pauses_nothing() -> None:
+    """In the log all rewards were 0 or 1, but the campaign does not say that they must be."""
+    assumed = replace(POLICY, source={"intervals": {"is_assumed": True}}, sampling_errors=None)
+    start = make_plan("shop", SHOP)
+    assert next_plan_of(start, SHOP, assumed, GROWN).rule("lunch").surviving == SHOP.actions
+    stated = replace(assumed, source={"intervals": {"is_assumed": False}})
+    assert next_plan_of(start, SHOP, stated, GROWN).rule("lunch").surviving == ("soup",)
+
+
 def test_a_decision_that_is_not_the_largest_mean_is_rolled_out() -> None:
     is_excluded = np.zeros(POLICY.mean_rewards.shape, np.bool_)
     lunch, best = POLICY.context_labels.code("lunch"), POLICY.actions

@@ -194,4 +194,5 @@ def aligned(policy: Policy, settings: Settings) -> Policy:
         is_excluded=is_excluded,
         decisions=decisions,
         partition=policy.partition,
+        source=policy.source,
     )
