@@ -153,6 +153,14 @@ def test_the_map_marks_the_cells_of_actions_that_are_ruled_out() -> None:
     assert "> ruled out<" not in content("map", policy.to_json())
 
 
+def test_the_map_names_what_its_intervals_assume() -> None:
+    policy = learned_policy(SHOP.contexts, SHOP.actions).to_json()
+    assert "Intervals hold if" not in content("map", policy)
+    assumed = {"intervals": {"condition": "rewards can only be 0 or 1, as all in this log"}}
+    shown = content("map", {**policy, "source": assumed})
+    assert "Intervals hold if rewards can only be 0 or 1, as all in this log." in shown
+
+
 def test_every_page_is_shown_on_each_database(learned_shops: Running, quiet: Browser) -> None:
     for path in OF_CAMPAIGN:
         quiet.open(f"{learned_shops.address}/console/c/shop{path}")
