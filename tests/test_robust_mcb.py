@@ -121,6 +121,7 @@ def test_notebooks_show_tables_with_labels_escaped() -> None:
     assert "<table>" in html
     assert "&lt;b&gt;home&lt;/b&gt;" in html
     assert "<b>home" not in html
+    assert "At least and at most hold if rewards can only be 0 or 1, as all in this log." in html
     for thing in (learned, learned.policy):
         assert "\n" not in repr(thing)
         assert len(repr(thing)) < 200

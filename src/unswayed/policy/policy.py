@@ -408,6 +408,8 @@ class Policy:
         ]
         hidden = len(self.context_labels) - MOST_SHOWN
         more = f"<p>… and {hidden:,} more contexts.</p>" if hidden > 0 else ""
+        if condition := self.source.get("intervals", {}).get("condition"):
+            more += f"<p>At least and at most hold if {escape(condition)}.</p>"
         return f"<p>{escape(repr(self))}</p><table>{''.join(lines)}</table>{more}"
 
     @property
