@@ -174,9 +174,8 @@ def test_users_weigh_no_more_beyond_the_cap(tmp_path: Path, rng: np.random.Gener
         until(lambda: server.get("/v1/shop/status")["decisions"] == 200 * 6 + 500)
         close_windows(server)
         with server.prepared.database.connected() as connection:
-            learned = learn_campaign(connection, "shop")
-    found = learned.log
-    assert learned.progress.age == (199 * 6 + 10) / 200
+            found, progress, _ = learn_campaign(connection, "shop")
+    assert progress.age == (199 * 6 + 10) / 200
     assert found.interactions.max() == 10
     assert found.summary.n_events == 200 * 6 + 10 - 6
 

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
@@ -143,7 +144,7 @@ class Call(NamedTuple):
 Handler = Callable[[Call], Awaitable[Any]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Endpoint:
     """A route: its permissions, its handler, and its documentation."""
 
@@ -158,11 +159,10 @@ class Endpoint:
     returns: Any = dict[str, Any]
     status: int = 200
     is_slow: bool = False  # takes a process of its own, which HEAD does not start
-    decoder: Any = None
 
-    def __post_init__(self) -> None:
-        if self.body is not None:
-            object.__setattr__(self, "decoder", msgspec.json.Decoder(self.body))
+    @cached_property
+    def _decoder(self) -> Any:
+        return msgspec.json.Decoder(self.body)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request whose body is still to come."""
@@ -232,7 +232,7 @@ class Endpoint:
         elif "campaign" in path:  # not for health checks, which come from where others do
             service.rates.take(address)
         decoded = None
-        if self.decoder is not None:
+        if self.body is not None:
             if not isinstance(body, bytes):
                 body = await read_body(service, headers, body)
             decoded = self._decoded(body, service.server.max_batch)
@@ -264,7 +264,7 @@ class Endpoint:
     def _decoded(self, raw: bytes, most: int) -> Any:
         try:
             try:
-                return self.decoder.decode(raw)
+                return self._decoder.decode(raw)
             except msgspec.ValidationError as error:
                 rows = None if self.row is None else self._decoded_rows(raw, most)
                 if rows is None:

@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -48,29 +48,16 @@ from unswayed.service.writing import Counts, write_counts
 _NICENESS = 10  # Ours: niceness of background processes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LearnedCampaign:
-    """What was learned from a campaign, and how far it was.
-
-    ``restored`` are decisions known from their rewards alone; ``silent_share`` is that of the users
-    who never reported a reward.
-    """
-
-    log: LearnedLog
-    progress: Progress
-    restored: Counts
-    silent_share: float
-
-
 def learn_campaign(
     connection: Connection,
     name: str,
     on_step: Callable[[str], None] = lambda _: None,
     *,
     known: str | None = None,
-) -> LearnedCampaign:
+) -> tuple[LearnedLog, Progress, Counts]:
     """Learn from what a campaign has recorded, the way ``unswayed learn`` does from a log.
 
+    Return also how far the campaign was, and the decisions known from their rewards alone.
     ``known`` is a file of reviewed accounts, for the default method.
     """
     there = catalogue.campaign(connection, name)
@@ -109,8 +96,8 @@ def learn_campaign(
     source = {**learned.policy.source, "plain_means": means}
     learned = replace(learned, policy=replace(learned.policy, source=source))
     removed = 1.0 - float(learned.user_weights[learned.interactions > 0].mean())
-    progress = Progress(age, len(plays), removed > ALARM_WEIGHT)
-    return LearnedCampaign(learned, progress, restored, n_silent / len(plays))
+    progress = Progress(age, len(plays), removed > ALARM_WEIGHT, n_silent / len(plays))
+    return learned, progress, restored
 
 
 def _shaping(
@@ -248,9 +235,8 @@ def _learn_and_publish(database: Database, name: str, job_id: str, known: str | 
             jobs.update_job(connection, job_id, state=jobs.RUNNING, step=text)
 
     with database.learner_lock(), database.connected() as connection:
-        found = learn_campaign(connection, name, on_step, known=known)
+        log, progress, restored = learn_campaign(connection, name, on_step, known=known)
         on_step("publishing")
-        log, progress = found.log, found.progress
         with connection.transaction():
             settings = catalogue.campaign(connection, name).settings
             is_active = settings.activate_learned
@@ -258,16 +244,16 @@ def _learn_and_publish(database: Database, name: str, job_id: str, known: str | 
                 connection, name, log.policy, job=job_id, activate=is_active, progress=progress
             )
             # Those lost in a crash at any time; none is lost again.
-            write_counts(connection, "restored", found.restored, is_total=True)
+            write_counts(connection, "restored", restored, is_total=True)
             notes = list(log.notes)
-            if found.silent_share >= _SILENT:
-                notes.append(silence_note(found.silent_share, settings))
+            if progress.silent_share >= _SILENT:
+                notes.append(silence_note(progress.silent_share, settings))
             result = {
                 "version": version,
                 "is_active": is_active,
                 "age": progress.age,
                 "users": progress.n_users,
-                "silent_share": found.silent_share,
+                "silent_share": progress.silent_share,
                 "findings": log.summary.to_json(),
                 "decisions": decision_rows(log.policy),
                 "notes": notes,

@@ -29,6 +29,7 @@ class Progress:
     age: float  # decisions per user; those beyond the cap of a user do not count
     n_users: int
     is_alarmed: bool  # whether a coalition was found
+    silent_share: float = 0.0  # of users who never reported a reward
 
 
 def schedule_of(plan: EpochPlan, n_users: int) -> Schedule:
