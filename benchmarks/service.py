@@ -192,26 +192,26 @@ def store_alone(n: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         store = f"sqlite:///{folder}/shop.db"
         prepare(Configuration(campaigns={"shop": SHOP}), store=store, secret_path=None)
+        writer = Writer(opened(store))
 
         def row(number: int) -> Report:
             id_ = number.to_bytes(16, "big")
             record = Record("shop", id_, f"user-{number}", "a", "u", 0.25, "explore", 1)
             return Report(record, encode_record(record), number, is_late=False, value=1.0)
 
-        async def caller(writer: Writer, numbers: Iterator[int]) -> None:
+        async def caller(numbers: Iterator[int]) -> None:
             for number in numbers:
                 await writer.written(write_rewards, (row(number),))
 
-        async def run() -> float:
+        async def run() -> None:
             shared = iter(range(n))
-            writer = Writer(opened(store))
-            start = time.perf_counter()
-            await asyncio.gather(*(caller(writer, shared) for _ in range(CONNECTIONS)))
-            seconds = time.perf_counter() - start
-            await writer.stop()
-            return seconds
+            await asyncio.gather(*(caller(shared) for _ in range(CONNECTIONS)))
 
-        return n / asyncio.run(run())
+        start = time.perf_counter()
+        asyncio.run(run())
+        seconds = time.perf_counter() - start
+        writer.stop()
+        return n / seconds
 
 
 def compare_rewards(server: Server, *, n: int, turns: int) -> dict[str, Any]:

@@ -265,11 +265,11 @@ class Service:
         if all(is_done):
             self._next_deletion = time.monotonic() + _DELETE_SECONDS
 
-    async def stop(self) -> None:
-        """Write what waits, and close the store."""
-        await self.writer.stop()
-        await asyncio.to_thread(self.watcher.close)
-        await asyncio.to_thread(self.save_metrics)
+    def stop(self) -> None:
+        """Write what waits, and end the threads."""
+        self.watcher.close()
+        self.writer.stop()
+        self.save_metrics()
 
     @property
     def needs_keys(self) -> bool:

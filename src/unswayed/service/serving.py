@@ -213,7 +213,7 @@ def create_app(begin: Callable[[], Service]) -> Starlette:
             tasks.cancel()
             with suppress(asyncio.CancelledError):
                 await tasks
-            await service.stop()
+            await asyncio.to_thread(service.stop)
 
     async def no_route(_: Request, error: Any) -> Response:
         refusal = Refusal(error.status_code, "no_route", "there is nothing at this address.")

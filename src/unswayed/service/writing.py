@@ -1,8 +1,8 @@
-"""Group commit: one task writes for all requests of this process, then responds.
+"""Group commit: one thread writes for all requests of this process, then responds.
 
-Requests put what is to be written into a queue. The task takes all that waits, has it written in
-one transaction by a thread, and responds after the commit: whatever was acknowledged is on the
-disk. While a commit is synced the next group gathers, so a busy store syncs once for many requests.
+Requests put what is to be written into a queue. The thread takes all that waits, writes it in one
+transaction, commits, and only then responds: whatever was acknowledged is on the disk. While a
+commit is synced the next group gathers, so a busy store syncs once for many requests.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
@@ -36,8 +35,6 @@ _GROUP = 512  # Ours: requests in one transaction; a group this large takes some
 
 #: Ours: how long decisions may wait for others, and how often a broken store is tried.
 _FLUSH_SECONDS = 0.25
-
-_STOP_SECONDS = 10.0  # Ours: how long a stop waits for the last transaction
 
 #: Ours: how long a request may wait for others to share its commit, which takes about as long.
 _GATHER_SECONDS = 0.001
@@ -107,7 +104,7 @@ class _Request:
 
 
 class Writer:
-    """Gathers what is to be written in the event loop, and writes it in a thread of its own.
+    """The thread that writes.
 
     Decisions are recorded soon, and nobody waits for it: a token carries its whole decision, so
     the reward of a decision that was lost in a crash brings it back. Rewards, activations and
@@ -117,11 +114,13 @@ class Writer:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._name = secrets.token_hex(4)
-        self._arrived = asyncio.Event()
+        self._condition = threading.Condition()
+        self._arriving: list[_Request] = []
         self.requests: deque[_Request] = deque()
         self._decisions: deque[Recorded] = deque()
         self.n_waiting = 0
         self._counts: Counts = Counter()
+        self._n_last = 0
         self._is_stopping = False
         self._connection: Connection | None = None
         self.is_healthy = False  # whether the last transaction was committed
@@ -129,8 +128,8 @@ class Writer:
         self.n_commits = 0
         self.commit_seconds = 0.0
         self._write_group([], [], Counter())
-        self._thread = ThreadPoolExecutor(1, "store-writer")
-        self._task = asyncio.create_task(self._run())
+        self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
+        self._thread.start()
 
     def record(
         self, campaign: str, time_ms: int, payloads: Sequence[bytes], counts: Counts
@@ -138,80 +137,78 @@ class Writer:
         """Record decisions that were made at one moment, soon."""
         if not payloads:
             return
-        self._decisions.append(Recorded(campaign, time_ms, payloads))
-        self.n_waiting += len(payloads)
-        self._counts.update(counts)
-        while self.n_waiting > MOST_WAITING:
-            lost = self._decisions.popleft().payloads
-            self.n_waiting -= len(lost)
-            self.n_dropped += len(lost)
+        with self._condition:
+            self._decisions.append(Recorded(campaign, time_ms, payloads))
+            self.n_waiting += len(payloads)
+            self._counts.update(counts)
+            while self.n_waiting > MOST_WAITING:
+                lost = self._decisions.popleft().payloads
+                self.n_waiting -= len(lost)
+                self.n_dropped += len(lost)
 
     async def written(self, write: Write, rows: Sequence[Any]) -> Sequence[Any]:
         """Write rows in the next transaction, and return their results after the commit."""
-        request = _Request(write, rows, asyncio.get_running_loop().create_future())
-        self.requests.append(request)
-        self._arrived.set()
-        return await request.future
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Sequence[Any]] = loop.create_future()
+        self._arriving.append(_Request(write, rows, future))
+        if len(self._arriving) == 1:
+            # All that arrives in this round of the loop is handed over together, with one wake-up.
+            loop.call_soon(self._hand_over)
+        return await future
 
-    async def stop(self) -> None:
-        """Write what waits, and end."""
-        self._is_stopping = True
-        self._arrived.set()
-        await asyncio.wait([self._task], timeout=_STOP_SECONDS)
+    def stop(self) -> None:
+        """Write what waits, and end the thread."""
+        with self._condition:
+            self._is_stopping = True
+            self._condition.notify()
+        self._thread.join(timeout=10)
 
-    async def _run(self) -> None:
-        n_last = 0
-        is_last = False
-        while not is_last:
-            is_idle = not self.requests and self.n_waiting < _CHUNK
-            if (is_idle or not self.is_healthy) and not self._is_stopping:
-                await self._arrival(_FLUSH_SECONDS)
-            # Wait a moment for as many requests as came last time: callers that got their responses
-            # together come back one by one. The first to come would be written alone, and all
-            # others wait for that.
-            end = time.monotonic() + _GATHER_SECONDS
-            while 0 < len(self.requests) < n_last and (left := end - time.monotonic()) > 0:
-                await self._arrival(left)
-            n_last = min(len(self.requests), _GROUP)
-            requests = [self.requests.popleft() for _ in range(n_last)]
-            decisions: list[Recorded] = []  # the oldest, about a row of the store full
-            n_taken = 0
-            while self._decisions and n_taken < _CHUNK:
-                decisions.append(self._decisions.popleft())
-                n_taken += len(decisions[-1].payloads)
-            self.n_waiting -= n_taken
-            counts, self._counts = self._counts, Counter()
-            is_last = self._is_stopping and not requests
+    def _hand_over(self) -> None:
+        arrived, self._arriving = self._arriving, []
+        with self._condition:
+            self.requests.extend(arrived)
+            self._condition.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                is_idle = not self.requests and self.n_waiting < _CHUNK
+                if (is_idle or not self.is_healthy) and not self._is_stopping:
+                    self._condition.wait(_FLUSH_SECONDS)
+                self._wait_for_others()
+                requests = [self.requests.popleft() for _ in range(min(len(self.requests), _GROUP))]
+                decisions: list[Recorded] = []  # the oldest, about a row of the store full
+                n_taken = 0
+                while self._decisions and n_taken < _CHUNK:
+                    decisions.append(self._decisions.popleft())
+                    n_taken += len(decisions[-1].payloads)
+                self.n_waiting -= n_taken
+                counts, self._counts = self._counts, Counter()
+                is_last = self._is_stopping and not requests
             if requests or decisions or counts or not self.is_healthy:
-                group = (requests, decisions, counts)
-                loop = asyncio.get_running_loop()
-                failure = await loop.run_in_executor(self._thread, self._write_group, *group)
-                if failure is not None:
-                    self._counts.update(counts)
-                    self._decisions.extendleft(reversed(decisions))
-                    self.n_waiting += n_taken
-                for request in requests:
-                    if request.future.done():  # nobody waits for it any more
-                        continue
-                    if failure is None:
-                        request.future.set_result(request.results)
-                    else:
-                        request.future.set_exception(failure)
-            is_last = is_last and (not self._decisions or not self.is_healthy)
-        if self._connection is not None:
-            self._connection.close()
+                self._write_group(requests, decisions, counts)
+            if is_last and (not self._decisions or not self.is_healthy):
+                if self._connection is not None:
+                    self._connection.close()
+                return
 
-    async def _arrival(self, seconds: float) -> None:
-        """Wait until a request arrives, but not for longer than this."""
-        self._arrived.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._arrived.wait()
+    def _wait_for_others(self) -> None:
+        """Wait a moment for as many requests as came last time; under the lock.
+
+        Callers that got their responses together come back one by one. The first to come would
+        be written alone, and all others wait for that.
+        """
+        end = time.monotonic() + _GATHER_SECONDS
+        while 0 < len(self.requests) < self._n_last and not self._is_stopping:
+            left = end - time.monotonic()
+            if left <= 0:
+                break
+            self._condition.wait(left)
+        self._n_last = min(len(self.requests), _GROUP)
 
     def _write_group(
         self, requests: list[_Request], decisions: list[Recorded], counts: Counts
-    ) -> StoreError | None:
-        """Write all of it in one transaction; return the error if that fails."""
+    ) -> None:
         own = counts.copy()
         start = time.perf_counter()
         try:
@@ -236,11 +233,33 @@ class Writer:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
-            return error if isinstance(error, StoreError) else StoreError(repr(error))
-        self.is_healthy = True
-        self.n_commits += 1
-        self.commit_seconds += time.perf_counter() - start
-        return None
+            with self._condition:
+                self._counts.update(counts)
+                self._decisions.extendleft(reversed(decisions))
+                self.n_waiting += sum(len(one.payloads) for one in decisions)
+            failure = error if isinstance(error, StoreError) else StoreError(repr(error))
+            _respond(requests, failure)
+        else:
+            self.is_healthy = True
+            self.n_commits += 1
+            self.commit_seconds += time.perf_counter() - start
+            _respond(requests)
+
+
+def _respond(requests: list[_Request], failure: StoreError | None = None) -> None:
+    """Respond with one call into the event loop: waking it costs a system call."""
+
+    def give_all() -> None:
+        for request in requests:
+            if request.future.done():
+                continue
+            if failure is None:
+                request.future.set_result(request.results)
+            else:
+                request.future.set_exception(failure)
+
+    if requests and not (loop := requests[0].future.get_loop()).is_closed():
+        loop.call_soon_threadsafe(give_all)
 
 
 def write_chunks(connection: Connection, decisions: list[Recorded]) -> None:
