@@ -74,6 +74,16 @@ def test_a_reference_shows_which_items_moved() -> None:
     assert not len(same.items)
 
 
+def test_a_reference_that_says_nothing_is_refused() -> None:
+    log = _clicks(2, 60)
+    others = log.set_column(1, "action", pa.array([f"item {k}" for k in log["action"].to_pylist()]))
+    with pytest.raises(InputError, match=r"reference. has none of the log's actions"):
+        unswayed.audit_log(log, reference=others)
+    equal = log.set_column(2, "reward", pa.array(np.ones(len(log))))
+    with pytest.raises(InputError, match=r"reference. cannot be audited: rewards are 1 everywhere"):
+        unswayed.audit_log(log, regime="server", reference=equal)
+
+
 @pytest.mark.parametrize("is_dated", [False, True], ids=["for all times", "before its date"])
 def test_honest_accounts_are_not_flagged_for_what_was_before_the_review(
     drawn: Market, tmp_path: Path, is_dated: bool

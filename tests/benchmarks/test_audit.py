@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -52,3 +53,11 @@ def test_the_page_has_the_rates_and_the_command() -> None:
     stated = [float(found) for found in re.findall(r"(\.\d+)% of honest accounts", text)]
     rates = [100 * FLAGGED_WHERE_SERVERS_CHOSE, 100 * FLAGGED_WHERE_USERS_CHOSE]
     assert stated == pytest.approx(rates)
+
+
+def test_a_group_of_which_no_member_stands_out_is_suspected_only() -> None:
+    """Honest tastes: a learner may do without such accounts, an audit must not accuse them."""
+    name = "clicks 2.9% bimodal shrinking best 30x20 rank 1 few 5% 20-80"
+    (spec,) = [one for one in production_specs("development") if one.name == name]
+    row = audit_production(name, build_production(replace(spec, n_users=2_500), 0), 0)
+    assert row.flagged_honest < 0.01

@@ -123,6 +123,11 @@ def audit_log(
     if injection is not None:
         target_code(events, injection)
     clean = None if reference is None else read(reference)
+    if clean is not None and not set(clean.events.action_labels) & set(events.action_labels):
+        raise InputError(
+            f"{option('--reference')} has none of the log's actions; give a log with the same "
+            "columns and the same kind of labels."
+        )
     on_step("tallying")
     if reading.attributes:
         shaping = LearnOptions(
@@ -150,7 +155,10 @@ def audit_log(
         usual, where = replace(clean.events, times=clean.times), clean.provenance.source
         if shape is not None:
             usual = in_leaves_of(shape.partition, usual, clean.attributes)
-        found = audit_some(usual, source=where, regime=who_chose)
+        try:
+            found = audit_some(usual, source=where, regime=who_chose)
+        except InputError as error:
+            raise InputError(f"{option('--reference')} cannot be audited: {error}") from error
         audit = replace(audit, difference=difference_of(found, usual, events))
     if injection is not None:
         audit_injected = partial(audit_some, source="red team", regime=who_chose)

@@ -63,6 +63,10 @@ EACH = 1.0
 that the learner takes for clear. None of 49 clean logs has one (``worlds.production``,
 ``worlds.wild``, part validation)."""
 
+NAMED = 0.5
+"""Ours: nats for each member from which accounts of a coalition are flagged. In large logs tastes
+make groups of .11 to .35, coalitions that lie often .52 and more (``worlds.production``)."""
+
 NEARLY_NONE = 0.005
 """Ours: share of accounts below which a statement says "very few"."""
 
@@ -130,13 +134,15 @@ class _Lie(NamedTuple):
     """What a coalition lies about.
 
     The learner may only suspect it because no decision depends on it; an audit flags it then, too,
-    if the evidence is clear.
+    if the evidence is clear. And the learner may take out many accounts of which none stands out;
+    then nobody is flagged.
     """
 
     name: str
     items: str
     accounts: float
     is_flagged: bool
+    is_named: bool  # whether its members are flagged
     plays: FloatArray  # shape (n_users,), of these items
     means: FloatArray  # shape (n_users,), of their rewards
     mean: float  # over all accounts
@@ -162,15 +168,21 @@ def audit_server(
     )
     policy, weights = learned.policy, learned.estimates.user_weights
     agreement = find_agreement(tallies, learned.estimates, rng=generator(0, "audit"))
-    lies = _lies(log, learned, agreement)
+    lies = _lies(log, learned, agreement, is_fake)
     told = policy.source["evidence"]["lies"]
+    is_named = is_fake.copy()
     for lie, said, odds in zip(lies, told, agreement.by_coalition, strict=True):
+        is_member = (odds > 0.0) & ~is_honest
         if lie.is_flagged and is_suspected(said):
-            is_member = (odds > 0.0) & ~is_honest
             weights = np.where(is_member, np.minimum(weights, special.expit(-odds)), weights)
-    groups, reasons = _in_words(lies, weights, agreement, is_fake)
+        if lie.is_named:
+            is_named |= is_member
+    kept = weights
+    if any(lie.is_flagged and not lie.is_named for lie in lies):
+        kept = np.where(is_named, weights, np.maximum(weights, ACCUSED))
+    groups, reasons = _in_words(lies, kept, agreement, is_fake)
     mark_reviewed(reasons, is_fake, events.users[is_cleared].astype(np.int64))
-    accounts = log.accounts(weights, agreement.evidence, groups, reasons, agreement.p_values)
+    accounts = log.accounts(kept, agreement.evidence, groups, reasons, agreement.p_values)
     means = np.where(policy.is_learned[:, None], policy.mean_rewards, np.nan)
     changed = log.changed_decisions(
         plain_actions(tallies), policy.actions, means, policy.context_probabilities
@@ -183,7 +195,7 @@ def audit_server(
         alpha=policy.alpha if stated == "auto" else stated,
         is_attacked=any(lie.is_flagged for lie in lies),
         is_suspected=any(not lie.is_flagged for lie in lies),
-        statement=_statement(learned, lies, share, weights, moved_items(shifts), changed),
+        statement=_statement(learned, lies, share, kept, moved_items(shifts), changed),
         share=share,
         groups=tuple(_cards(log, lies, accounts)),
         rates={
@@ -222,7 +234,9 @@ def _share(lies: list[_Lie], weights: FloatArray, stated: float | Auto) -> Inter
     return Interval(removed, min(low, removed), max(removed, min(high, LARGEST_SHARE)))
 
 
-def _lies(log: AuditedLog, learned: Learned, agreement: Agreement) -> list[_Lie]:
+def _lies(
+    log: AuditedLog, learned: Learned, agreement: Agreement, is_fake: BoolArray
+) -> list[_Lie]:
     """Return what was lied about, in the order of the model's coalitions."""
     lies = []
     weights = learned.estimates.user_weights
@@ -240,9 +254,11 @@ def _lies(log: AuditedLog, learned: Learned, agreement: Agreement) -> list[_Lie]
             name = f"{'raises' if lie['direction'] == 'up' else 'lowers'} {items}"
         mean = float(plays @ means / max(float(plays.sum()), 1.0))
         usual = float(rest @ means / max(float(rest.sum()), 1e-9))
-        is_flagged = not is_suspected(lie) or lie["nats"] >= max(CLEAR, EACH * lie["accounts"])
+        n, nats = lie["accounts"], lie["nats"]
+        is_flagged = not is_suspected(lie) or nats >= max(CLEAR, EACH * n)
+        is_named = is_flagged and bool(nats >= NAMED * n or (odds[is_fake] > 0.0).any())
         name = name if is_flagged else f"suspected: {name}"
-        lies.append(_Lie(name, items, lie["accounts"], is_flagged, plays, means, mean, usual))
+        lies.append(_Lie(name, items, n, is_flagged, is_named, plays, means, mean, usual))
     return lies
 
 
@@ -252,10 +268,10 @@ def _in_words(
     """Return the group and the reason of each account; empty for accounts without one."""
     groups, reasons = [""] * len(weights), [""] * len(weights)
     is_out, is_clear = weights < ACCUSED, agreement.p_values <= FALSE_DISCOVERIES
-    clear = np.array([lie.is_flagged for lie in lies], dtype=np.bool_)
+    clear = np.array([lie.is_named for lie in lies], dtype=np.bool_)
     for code in np.flatnonzero(is_out | (agreement.evidence > 0.0)).tolist():
         odds = agreement.by_coalition[:, code]
-        # Whoever was taken out belongs to a flagged coalition, everybody else to a suspected one.
+        # Whoever was flagged belongs to a coalition of flagged accounts, others to another.
         odds = np.where(clear == is_out[code], odds, 0.0)
         best = int(odds.argmax()) if odds.any() else -1
         if best < 0 and is_fake[code]:
@@ -291,7 +307,10 @@ def _cards(log: AuditedLog, lies: list[_Lie], accounts: Accounts) -> list[GroupC
             mean = float((plays * lie.means[members]).sum() / max(float(plays.sum()), 1.0))
             if lie.items:
                 what = f"reward {lie.items} with {mean:.3g} on average, others with {usual:.3g}."
-            what += "" if lie.is_flagged else " They are only suspected and still count."
+            if not lie.is_flagged:
+                what += " They are only suspected and still count."
+            elif not lie.is_named:
+                what += " They are learned without, but no single account stands out."
         cards.append(
             log.card(
                 name,
@@ -335,11 +354,16 @@ def _statement(
         loss = f" Plain means would change {decisions} and cost honest users {cost} per visit."
     is_out = weights < ACCUSED
     n_users, n_flagged = len(weights), int(is_out.sum())
+    who, mistakes = "no single account stands out", ""
+    if n_flagged:
+        who = f"{counted(n_flagged, 'account')} stand out"
+        mistakes = (
+            f" By their weights {about(float(weights[is_out].sum()))} of the flagged ones are "
+            f"honest. {flagged_by_mistake(FLAGGED_WHERE_SERVERS_CHOSE, n_users, n_flagged)}"
+        )
     return (
-        f"A coalition was found: {counted(n_flagged, 'account')} stand out, and up to "
-        f"{share.high * n_users:,.0f} of {n_users:,} may belong to it; they {what}.{loss}{doubt} "
-        f"By their weights {about(float(weights[is_out].sum()))} of the flagged ones are honest. "
-        f"{flagged_by_mistake(FLAGGED_WHERE_SERVERS_CHOSE, n_users, n_flagged)}"
+        f"A coalition was found: {who}, and up to {share.high * n_users:,.0f} of {n_users:,} may "
+        f"belong to it; they {what}.{loss}{doubt}{mistakes}"
     )
 
 

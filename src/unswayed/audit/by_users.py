@@ -132,7 +132,7 @@ UNLIKE, MOST_HABITS = 2.0, 2
 LEAST_SHIFT = 1.0
 """Ours: deviation of a group's mean habit from which it is reported."""
 
-CLOSER = 2.0
+CLOSER = 5.0
 """Ours: times the usual share of ratings close in time that is reported of a group."""
 
 MOST_GROUPS = 30

@@ -222,6 +222,9 @@ class RedTeam:
         """Return in a sentence from which share on the audit finds the attack."""
         first, *others = self.sizes
         found = [f"{100.0 * row['share']:g}%" for row in others if row["attacked"]]
+        suspected = [
+            f"{100.0 * row['share']:g}%" for row in others if row["verdict"] == "suspected"
+        ]
         if first["attacked"]:
             flagged = [row["detected"] for row in others if row["accounts"]]
             return (
@@ -229,12 +232,15 @@ class RedTeam:
                 f"{min(flagged):.0%} to {max(flagged):.0%} of the injected accounts and "
                 f"{first['false_positives']:.0%} of the others."
             )
+        more = f" It is suspected at {', '.join(suspected)}." if suspected else ""
         if self.found_from is not None:
             start = f"{100.0 * self.found_from:g}%"
-            return f"The audit finds this attack from {start} of the accounts on."
+            return f"The audit finds this attack from {start} of the accounts on.{more}"
         if found:
-            return f"The audit finds this attack at {', '.join(found)}, but not at larger shares."
-        return f"The audit finds this attack at no share up to {100.0 * others[-1]['share']:g}%."
+            words = f"at {', '.join(found)}, but not at larger shares"
+        else:
+            words = f"at no share up to {100.0 * others[-1]['share']:g}%"
+        return f"The audit finds this attack {words}.{more}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -31,7 +31,7 @@ spread: then the bound is that of trimming the share x.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -167,21 +167,30 @@ class _Law:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HonestRewards:
-    """Rewards of a sample of the users, to be redrawn from honest ones in the same cells."""
+class Honest:
+    """What honest accounts would have reported, and which accounts may be honest.
+
+    Rewards of a sample of the users are redrawn from honest ones in the same cells. If the true
+    mean differs from the observed one, lies are among the largest rewards of a cell, or among the
+    smallest. So rewards are also redrawn without the share x at either end.
+    """
 
     users: npt.NDArray[np.integer]  # shape (n_events,)
     variances: FloatArray  # shape (n_events,), of an honest reward
     honesty: FloatArray  # shape (n_users,), the learner's probabilities that accounts are honest
-    law: _Law
-    sampled: IntArray  # events of the users that were drawn for, by cell
-    cells: IntArray  # shape (n_sampled,)
-    uniforms: FloatArray  # shape (DRAWS, n_sampled)
     range: tuple[float, float]  # smallest and largest reward
+    law: _Law
+    sampled: IntArray  # events that are redrawn, by cell
+    cells: IntArray  # shape (n_sampled,), their cells
+    uniforms: FloatArray  # shape (DRAWS, n_sampled)
+    share: float = 0.0  # x, with the accounts that were found
+    # Shape (3, n_draws, n_sampled), residuals: redrawn from all rewards, without the largest, and
+    # without the smallest.
+    draws: FloatArray = field(default_factory=lambda: np.empty((3, 0, 0)))
 
     @classmethod
-    def of(cls, events: Events, honesty: FloatArray) -> HonestRewards:
-        """Choose users at random, and where their rewards are drawn."""
+    def of(cls, events: Events, honesty: FloatArray) -> Honest:
+        """Return the honest rewards of a log, with nothing hidden yet."""
         rng = generator(0, "evaluate")
         users, rewards = events.users, events.rewards
         cells = events.contexts.astype(np.int64) * events.n_actions + events.actions
@@ -195,42 +204,21 @@ class HonestRewards:
         sampled = sampled[np.lexsort((rewards[sampled], users[sampled], cells[sampled]))]
         uniforms = rng.random((DRAWS, len(sampled)))
         span = float(rewards.min()), float(rewards.max())
-        return cls(users, variances, honesty, law, sampled, cells[sampled], uniforms, span)
+        return cls(users, variances, honesty, span, law, sampled, cells[sampled], uniforms)
 
     def hiding(self, share: float, *, draws: int = DRAWS) -> Honest:
-        """Redraw rewards as often as asked, if up to this share of the accounts colludes."""
+        """Return the same if up to this share of the accounts colludes."""
         # The rest of the share after those who were found.
         unseen = min(max(0.0, 1.0 - (1.0 - share) / float(self.honesty.mean())), 0.9)
         parts = (0.0, 1.0), (0.0, 1.0 - unseen), (unseen, 1.0)
         uniforms = self.uniforms[:draws]
-        return Honest(
-            self.users,
-            self.variances,
-            self.honesty * DOUBT / (1.0 - self.honesty + self.honesty * DOUBT),
-            self.sampled,
-            np.stack([self.law.draw(self.cells, uniforms, *part) for part in parts]),
-            share,
-            self.range,
-        )
+        drawn = np.stack([self.law.draw(self.cells, uniforms, *part) for part in parts])
+        return replace(self, share=share, draws=drawn)
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Honest:
-    """What honest accounts would have reported, and which accounts may be honest.
-
-    If the true mean differs from the observed one, lies are among the largest rewards of a cell, or
-    among the smallest. So rewards are also redrawn without the share x at either end.
-    """
-
-    users: npt.NDArray[np.integer]  # shape (n_events,)
-    variances: FloatArray  # shape (n_events,), of an honest reward
-    weights: FloatArray  # shape (n_users,), largest plausible probability to be honest
-    sampled: IntArray  # events of the users that were drawn for
-    # Shape (3, n_draws, n_sampled), residuals of these events: redrawn from all rewards, without
-    # the largest, and without the smallest.
-    draws: FloatArray
-    share: float  # x, with the accounts that were found
-    range: tuple[float, float]  # smallest and largest reward
+    @property
+    def weights(self) -> FloatArray:
+        """Largest plausible probability of each account to be honest; shape (n_users,)."""
+        return np.asarray(self.honesty * DOUBT / (1.0 - self.honesty + self.honesty * DOUBT))
 
     def rows(self, selected: BoolArray) -> Honest:
         """Return what is known of some events."""
@@ -248,7 +236,7 @@ class Honest:
 
         ``factors`` are c_i and ``residuals`` r_i − m_i.
         """
-        n_users, users = len(self.weights), self.users
+        n_users, users = len(self.honesty), self.users
         variances = np.bincount(users, factors**2 * self.variances, n_users)
         is_seen = variances > 1e-12 * max(float(variances.max(initial=0.0)), 1e-300)
         n = int(is_seen.sum())

@@ -28,7 +28,6 @@ from unswayed.evaluation.estimators import (
     FEW_DRAWS,
     Estimate,
     Honest,
-    HonestRewards,
     Terms,
     Z,
     cell_means,
@@ -220,8 +219,7 @@ def evaluate_policy(
         if isinstance(one, Policy) and one.partition and policies[-1].fitting != "as it is":
             notes += (KEPT_LEAVES,)
     on_step("evaluating")
-    rewards = HonestRewards.of(events, found.weights)
-    honest = rewards.hiding(share)
+    honest = Honest.of(events, found.weights).hiding(share)
     plain = Comparison.of(events, inverse, policies, np.ones(events.n_users))
     robust = Comparison.of(events, inverse, policies, found.weights)
     estimates = (plain.estimates(), robust.estimates(honest))
@@ -243,7 +241,7 @@ def evaluate_policy(
         reason=policies[0].reason,
         share=share,
         is_assumed=stated == "auto",
-        holds_to=_holds_to(robust, rewards, estimates[-1], share),
+        holds_to=_holds_to(robust, honest, estimates[-1]),
         estimates=estimates,
         contexts=_by_context(events, table, plain, robust, honest),
         effective_sample_size=size,
@@ -521,20 +519,16 @@ def _tallies(events: Events, min_propensity: float) -> Tallies:
     return tally_events(events, min_propensity=min_propensity).in_blocks(len(events)).uniform()
 
 
-def _holds_to(
-    robust: Comparison, rewards: HonestRewards, found: EvaluatedBy, share: float
-) -> float | None:
-    """Return the largest share of colluders with which the uplift keeps its sign.
-
-    ``found`` is what holds for up to ``share``.
-    """
+def _holds_to(robust: Comparison, honest: Honest, found: EvaluatedBy) -> float | None:
+    """Return the largest share of colluders with which the uplift keeps its sign."""
     if found.sampling.low <= 0.0 <= found.sampling.high:
         return None
     is_open = found.uplift.low <= 0.0 <= found.uplift.high
+    share = honest.share
     low, high = (0.0, share) if is_open else (share, max(share, LARGEST_SHARE))
     for _ in range(7):
         middle = (low + high) / 2.0
-        uplift = robust.uplift(rewards.hiding(middle, draws=FEW_DRAWS))
+        uplift = robust.uplift(honest.hiding(middle, draws=FEW_DRAWS))
         if uplift.low <= 0.0 <= uplift.high:
             high = middle
         else:
