@@ -218,7 +218,8 @@ def _share(lies: list[_Lie], weights: FloatArray, stated: float | Auto) -> Inter
     """Return the share of accounts that collude, with an interval.
 
     The lower end counts accounts with a weight below .1. The upper end adds suspected accounts, and
-    members who never met what the others lie about, in proportion. If no coalition was found, the
+    members who never met what the others lie about, in proportion, if that is more than the learner
+    estimates. If no coalition was found, the
     upper end is the stated share, if any: hidden accounts cannot be counted.
     """
     n_users, clear = len(weights), [lie for lie in lies if lie.is_flagged]
@@ -226,9 +227,9 @@ def _share(lies: list[_Lie], weights: FloatArray, stated: float | Auto) -> Inter
         return Interval(0.0, 0.0, np.inf if stated == "auto" else stated)
     removed = float(1.0 - weights.mean())
     has_met = min(float((lie.plays > 0).mean()) for lie in clear)
-    most = removed / max(has_met, LEAST_MET) * n_users + sum(
-        lie.accounts for lie in lies if not lie.is_flagged
-    )
+    estimated = sum(lie.accounts for lie in clear)
+    most = max(removed / max(has_met, LEAST_MET) * n_users, estimated)
+    most += sum(lie.accounts for lie in lies if not lie.is_flagged)
     high = share_bounds(round(most), n_users)[1]
     low, _ = share_bounds(int((weights < 0.1).sum()), n_users)
     return Interval(removed, min(low, removed), max(removed, min(high, LARGEST_SHARE)))
