@@ -27,9 +27,7 @@ logger = logging.getLogger("unswayed.service")
 
 JSON = b"application/json"
 
-#: Ours: unfinished bodies are limited to so many times ``max_request_bytes`` in all.
-_MOST_UNFINISHED = 64
-
+_MOST_UNFINISHED = 64  # Ours: times ``max_request_bytes`` that unfinished bodies may have in all
 _OWN_NAMES = (b"127.0.0.1", b"localhost", b"[::1]")  # Host names of the loopback interface
 
 Result = TypeVar("Result")

@@ -79,9 +79,7 @@ class StoreError(InputError):
         super().__init__(f"the store cannot be used: {reason}.")
 
 
-#: Ours: how long to wait for another process that writes; commits take milliseconds.
-_BUSY_SECONDS = 10.0
-
+_BUSY_SECONDS = 10.0  # Ours: how long to wait for another process that writes; usually milliseconds
 _OLDEST_SQLITE = (3, 35)  # The first version with RETURNING
 _MOST_ROWS = 256  # Ours: rows in one statement; SQLite takes 32,766 values in all
 

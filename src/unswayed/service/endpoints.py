@@ -29,9 +29,7 @@ from unswayed.service.service import (
 from unswayed.service.settings import Settings, check_label, parsed_settings
 
 _PIECE = 1 << 16  # Ours: bytes of an export per piece
-
-#: Ours: seconds until all processes know a change and have written what was queued.
-_SETTLED_SECONDS = 1.0
+_SETTLED_SECONDS = 1.0  # Ours: until all processes know a change and wrote what was queued
 
 #: A transparent dot.
 _DOT = bytes.fromhex(

@@ -168,9 +168,7 @@ def report_of(connection: Connection, name: str, day: str) -> dict[str, Any]:
 
 
 _RATE_MS = 3_600_000  # Recent traffic that is extrapolated, in milliseconds
-
-#: The chance of missing the target that is planned with; the default of ``unswayed plan``.
-_FAILURE = 0.1
+_FAILURE = 0.1  # The planned chance of missing the target; the default of ``unswayed plan``
 
 
 def counted(connection: Connection, name: str) -> tuple[dict[str, dict[str, Any]], dict[str, int]]:

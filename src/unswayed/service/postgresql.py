@@ -20,14 +20,9 @@ from unswayed.errors import InputError
 from unswayed.service.database import Connection, Database, Row, StoreError, make_tables
 
 _CONNECT_SECONDS = 5  # Ours: how long a connection may take; a request waits for it
-
-#: Ours: a statement that takes longer is given up, and the request gets status 503.
-_STATEMENT_MS = 30_000
-
+_STATEMENT_MS = 30_000  # Ours: longer statements are given up, and the request gets status 503
 _LOCK_SECONDS = 0.5  # Ours: seconds between attempts to take the learner's lock
-
-#: Numbers of the advisory locks: of making tables, and of learning.
-_CREATING, _LEARNING = 7_283_001, 7_283_002
+_CREATING, _LEARNING = 7_283_001, 7_283_002  # Advisory locks
 
 
 class PostgresqlDatabase(Database):

@@ -37,10 +37,7 @@ from unswayed.service.tokens import (
 from unswayed.service.writing import LONGEST_CHUNK_MS, CountKey, Counts
 
 SLICE = 50_000  # Ours: decisions in a slice
-
-#: Ours: milliseconds after the window's end in which a reward that came in time may be written.
-GRACE_MS = 1_000
-
+GRACE_MS = 1_000  # Ours: after the window, in which a reward that came in time may be written
 _LAST_MS = 2**48 - 1  # The largest time that fits six bytes
 _BETWEEN = "WHERE campaign = ? AND first_ms > ? AND first_ms < ?"
 
@@ -226,9 +223,8 @@ def find_record(connection: Connection, name: str, id_: bytes) -> Record | None:
     return next(found_here, None)
 
 
-#: Ours: decisions that are listed, and those that are looked through for a user.
-MOST_LISTED = 50
-_MOST_READ = 200_000
+MOST_LISTED = 50  # Ours: decisions that are listed
+_MOST_READ = 200_000  # Ours: decisions that are looked through for a user
 
 
 def recent_decisions(connection: Connection, name: str, user: str | None) -> dict[str, Any]:
@@ -443,9 +439,7 @@ _TIMES = {
     "activations": "decision",
 }
 
-#: Ours: milliseconds of decisions deleted per transaction, so that rewards do not wait long.
-_SLICE_MS = 10_000
-
+_SLICE_MS = 10_000  # Ours: time deleted per transaction, so that rewards do not wait long
 _DELETE_SECONDS_AT_ONCE = 0.2  # Ours: seconds per round of deletion
 
 

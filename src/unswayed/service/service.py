@@ -34,12 +34,8 @@ from unswayed.service.tokens import (
 )
 from unswayed.service.writing import Report
 
-#: Ours: seconds between checks for changes in the store, which take microseconds.
-POLL_SECONDS = 0.25
-
-#: Ours: seconds between updates of shared metrics, and checks of what is due and what is old.
-_CHORE_SECONDS = 1.0
-
+POLL_SECONDS = 0.25  # Ours: between checks for changes in the store, which take microseconds
+_CHORE_SECONDS = 1.0  # Ours: between updates of metrics, and checks of what is due and what is old
 _DELETE_SECONDS = 60.0  # Ours: seconds between deletions of old decisions, each of which is synced
 
 _OTHER_REQUEST = (

@@ -280,16 +280,10 @@ def _bound(host: str, port: int) -> socket.socket:
     return listening
 
 
-#: Ours: how long a new connection may take to send its first request while a worker stops.
-_ON_ITS_WAY_SECONDS = 0.25
-
-#: Ours: bytes of framing that each byte of a body may bring; a chunk of one byte brings five.
-_FRAMING = 6
-
+_ON_ITS_WAY_SECONDS = 0.25  # Ours: in which a new connection may send a request at a stop
+_FRAMING = 6  # Ours: bytes of framing per byte of a body; a chunk of one byte brings five
 _SHORT_BODY = 16_384  # Ours: longest body that takes the short way; others are counted as they grow
-
-#: Ours: descriptors of a worker that are no connections: the store's, logs, processes it starts.
-OTHER_DESCRIPTORS = 200
+OTHER_DESCRIPTORS = 200  # Ours: of a worker's store, logs and processes, beside its connections
 
 
 #: The busiest routes, which take the short way.

@@ -31,10 +31,8 @@ LONGEST_LABEL = 256  # Ours: bytes of a label, so that a token stays short
 MOST_LABELS = 100_000  # Ours: labels of one kind
 _MOST_INTERACTIONS = 10**9  # Ours: largest cap on the interactions of a user
 _SHORTEST_RETENTION = 60.0  # Ours: seconds that decisions are kept after their window at least
-
-#: Ours: attributes of a campaign, and inner edges of a number's bins.
-MOST_FEATURES = 32
-MOST_EDGES = 15
+MOST_FEATURES = 32  # Ours: attributes of a campaign
+MOST_EDGES = 15  # Ours: inner edges of a number's bins
 
 SCHEMA = pa.schema(
     [

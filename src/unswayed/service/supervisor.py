@@ -21,9 +21,7 @@ from unswayed.errors import InputError
 
 logger = logging.getLogger("unswayed.service")
 
-#: Ours: seconds without a heartbeat until a worker is replaced; it beats every second.
-SILENCE_SECONDS = 60.0
-
+SILENCE_SECONDS = 60.0  # Ours: until a worker without heartbeats is replaced; it beats every second
 START_SECONDS = 300.0  # Ours: how long a worker may take until it serves
 MOST_FAILURES = 5  # Ours: workers that may end one after another before one serves
 GRACE_SECONDS = 10  # Ours: open requests get this long when a worker is stopped

@@ -23,21 +23,12 @@ from unswayed.service.tokens import Record, decode_record, encode_records
 
 logger = logging.getLogger("unswayed.service")
 
-#: Ours: decisions that wait to be recorded, about 200 bytes each; beyond that see ``Writer``.
-MOST_WAITING = 200_000
-
+MOST_WAITING = 200_000  # Ours: decisions that wait to be recorded, about 200 bytes each
 _CHUNK = 10_000  # Ours: decisions in one row of the store
-
-#: Decisions in one row of the store are no more than these milliseconds apart.
-LONGEST_CHUNK_MS = 60_000
-
+LONGEST_CHUNK_MS = 60_000  # The most between decisions in one row of the store
 _GROUP = 512  # Ours: requests in one transaction; a group this large takes some milliseconds
-
-#: Ours: how long decisions may wait for others, and how often a broken store is tried.
-_FLUSH_SECONDS = 0.25
-
-#: Ours: how long a request may wait for others to share its commit, which takes about as long.
-_GATHER_SECONDS = 0.001
+_FLUSH_SECONDS = 0.25  # Ours: for which decisions wait for others; a broken store is tried as often
+_GATHER_SECONDS = 0.001  # Ours: for which requests wait to share a commit, which takes as long
 
 
 class CountKey(NamedTuple):
