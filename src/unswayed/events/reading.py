@@ -290,72 +290,56 @@ def _attribute_names(columns: Columns) -> list[str]:
 
 def _scan(log: OpenLog, *, has_times: bool, is_dropped: bool) -> Reading:
     """Read the rows: usable ones become codes and numbers, the others are counted by reason."""
-    log.connection.sql(
-        "CREATE TEMP TABLE grouped AS SELECT context, count(*) AS n FROM log GROUP BY context"
+    contexts, actions = _labels(log, "context"), _labels(log, "action")
+    # A header that lies about its rows was found out by now, and nothing is allocated by it.
+    ((n_rows,),) = log.connection.sql("SELECT count(*) FROM raw").fetchall()
+    needed = n_rows * (ROW_BYTES + _ATTRIBUTE_BYTES * len(log.columns.features)) + len(contexts) * (
+        CONTEXT_BYTES + len(actions) * CELL_BYTES
     )
-    ((n_rows,),) = log.connection.sql("SELECT coalesce(sum(n), 0)::BIGINT FROM grouped").fetchall()
-    labels = {
-        "context": _labels(log, "context", "grouped"),
-        "action": _labels(log, "action", "log"),
-    }
-    n_contexts, n_actions = map(len, labels.values())
-    needed = n_rows * (ROW_BYTES + _ATTRIBUTE_BYTES * len(log.columns.features)) + n_contexts * (
-        CONTEXT_BYTES + n_actions * CELL_BYTES
+    size = (
+        f"{log.name} with {n_rows:,} rows, {len(contexts):,} contexts and {len(actions):,} actions"
     )
-    size = f"{log.name} with {n_rows:,} rows, {n_contexts:,} contexts and {n_actions:,} actions"
     usable = memory.usable_bytes()
     check_fits(needed, usable, size)
-    # The rows were counted by reading them, so a header that lies about them allocates nothing.
-    columns: dict[str, npt.NDArray[Any]] = {
-        name: np.empty(n_rows, np.min_scalar_type(-len(known) - 1))  # the narrowest integers
-        for name, known in labels.items()
+    types: dict[str, Any] = {  # the narrowest integers
+        "context_code": np.min_scalar_type(-len(contexts) - 1),
+        "action_code": np.min_scalar_type(-len(actions) - 1),
+        "reward": np.float64,
     }
-    columns["reward"] = np.empty(n_rows)
-    if log.columns.propensity is not None:
-        columns["propensity"] = np.empty(n_rows)
-    if has_times:
-        columns["moment"] = np.empty(n_rows)
-    numbers = [name for name in columns if name not in labels]
-    attributes = _attribute_names(log.columns)
-    collected: dict[str, list[pa.Array]] = {name: [] for name in attributes}
-    selected = ", ".join([*(f'{name}_code AS "{name}"' for name in labels), *numbers, *attributes])
+    types |= {"propensity": np.float64} if log.columns.propensity is not None else {}
+    types |= {"moment": np.float64} if has_times else {}
+    pieces: dict[str, list[Any]] = {name: [np.empty(0, kind)] for name, kind in types.items()}
+    texts: dict[str, list[pa.Array]] = {name: [] for name in _attribute_names(log.columns)}
     batches = log.connection.sql(
         f"""
-        SELECT "user", {selected} FROM good
+        SELECT "user", {", ".join((*pieces, *texts))} FROM good
         JOIN context_codes USING (context) JOIN action_codes USING ("action")
         """
     ).to_arrow_reader(_BATCH)
     # There are many users: encoding them here costs less than a pass that finds them and a join.
     # DuckDB reads the next rows meanwhile.
-    known, users = None, np.empty(n_rows, np.int32)
-    n_good = 0
+    known, user_codes = None, [np.empty(0, np.int32)]
     for batch in batches:
-        rows = slice(n_good, n_good + len(batch))
-        known, users[rows] = _encoded(known, batch.column("user"))
-        for name, array in columns.items():
-            array[rows] = np.from_dlpack(batch.column(name))  # to_numpy would import pandas
-        for name, pieces in collected.items():
-            pieces.append(_with_codes(batch.column(name)))
-        n_good += len(batch)
+        known, codes = _encoded(known, batch.column("user"))
+        user_codes.append(codes)
+        for name, found in pieces.items():  # to_numpy would import pandas
+            found.append(np.array(np.from_dlpack(batch.column(name)), types[name]))
+        for name, collected in texts.items():
+            collected.append(_with_codes(batch.column(name)))
         check_fits(needed + len(known) * USER_BYTES, usable, f"{size}, and so many users,")
     user_labels, places = ordered_users(known)
-    for first in range(0, n_good, _BATCH):  # in place, without a copy of all
-        rows = slice(first, min(first + _BATCH, n_good))
-        users[rows] = places[users[rows]]
-    columns = {
-        name: array[:n_good].copy() if n_good < n_rows else array
-        for name, array in ({"user": users} | columns).items()
-    }
+    columns = {name: np.concatenate(pieces.pop(name)) for name in types}
     events = Events(
-        columns["user"],
-        columns["context"],
-        columns["action"],
+        places[np.concatenate(user_codes)],
+        columns["context_code"],
+        columns["action_code"],
         columns["reward"],
         user_labels,
-        labels["context"],
-        labels["action"],
+        contexts,
+        actions,
         columns.get("propensity"),
     )
+    n_good = len(events)
     bad_rows: dict[str, int] = {}
     firsts: tuple[int, ...] = ()
     if n_good < n_rows:  # some labels may occur in bad rows only
@@ -384,8 +368,8 @@ def _scan(log: OpenLog, *, has_times: bool, is_dropped: bool) -> Reading:
         Provenance(log.name, n_rows, log.columns, bad_rows, first_time, last_time, first_bad),
         times=columns.get("moment"),
         attributes={
-            name: _attribute(pa.chunked_array(pieces), is_typed=log.is_typed)
-            for name, pieces in zip(log.columns.features, collected.values(), strict=True)
+            name: _attribute(pa.chunked_array(collected), is_typed=log.is_typed)
+            for name, collected in zip(log.columns.features, texts.values(), strict=True)
             if n_good
         },
     )
@@ -422,13 +406,13 @@ def _encoded(known: pa.Array | None, column: pa.Array) -> tuple[pa.Array, npt.ND
     return both.dictionary, np.from_dlpack(both.indices)[np.from_dlpack(found.indices)]
 
 
-def _labels(log: OpenLog, column: str, table: str) -> Labels:
+def _labels(log: OpenLog, column: str) -> Labels:
     """Return the labels of a column, and create the table of their codes."""
     log.connection.sql(
         f"""
         CREATE TEMP TABLE {column}_codes AS
         SELECT "{column}", (row_number() OVER (ORDER BY "{column}") - 1)::INTEGER AS {column}_code
-        FROM (SELECT DISTINCT "{column}" FROM {table} WHERE "{column}" IS NOT NULL)
+        FROM (SELECT DISTINCT "{column}" FROM log WHERE "{column}" IS NOT NULL)
         """
     )
     known = log.connection.sql(f'SELECT "{column}" FROM {column}_codes ORDER BY {column}_code')
