@@ -37,8 +37,8 @@ from unswayed.tallies import entry_users
 USUAL_TASTE = 0.3
 """Root mean square of the loadings from which tastes are fitted."""
 
-N_SKEWED = 4
-"""Starts along directions of either kind."""
+N_SKEWED = 3
+"""Directions of either kind that starts are taken from."""
 
 SHORT_STEPS, LONG_STEPS, N_FINALISTS = 3, 8, 2
 """Steps of EM from every start, steps from the best, and how many of them."""
@@ -288,7 +288,10 @@ class Search:
         ]
 
     def _most_skewed(self, places: FloatArray) -> list[FloatArray]:
-        """Return members at the ends of the most skewed places; shape (n_users, n_directions)."""
+        """Return members at the ends of the most skewed places; shape (n_users, n_directions).
+
+        Both where an end begins to be heavier than its mirror, and all whom the prior expects.
+        """
         is_in = self.weights > 0.5
         n_members = max(3, int(self.expected * is_in.sum()))
         places = places - np.median(places[is_in], axis=0)
@@ -296,10 +299,10 @@ class Search:
         both.sort(key=lambda found: -found[0])
         kept: list[FloatArray] = []
         found: list[FloatArray] = []
-        for _, least, y in both:
+        for _, *ends, y in both:
             if not any(correlation(y[is_in], other[is_in]) > ALIKE for other in kept):
                 kept.append(y)
-                found.append(np.where(is_in & (y >= least), 0.9, 0.0))
+                found += [np.where(is_in & (y >= least), 0.9, 0.0) for least in ends]
             if len(kept) == N_SKEWED:
                 break
         return found
@@ -316,11 +319,11 @@ class Search:
         return np.asarray(z - z.mean(axis=1, keepdims=True))
 
 
-def _heavy_end(places: FloatArray, most: int) -> tuple[float, float]:
-    """Return how far the upper end outweighs the lower one, and where it begins.
+def _heavy_end(places: FloatArray, most: int) -> tuple[float, float, float]:
+    """Return how far the upper end outweighs the lower one, where it begins, and the last place.
 
     In standard errors of the numbers of accounts beyond either end, where these differ most, among
-    the ``most`` highest accounts.
+    the ``most`` highest accounts; the last place is that of the lowest of these.
     """
     ascending = np.sort(places)
     ends = ascending[::-1][2:most]
@@ -328,7 +331,7 @@ def _heavy_end(places: FloatArray, most: int) -> tuple[float, float]:
     below = np.searchsorted(ascending, -ends, side="right")
     excess = np.where(ends > 0.0, (above - below) / np.sqrt(above + below), -np.inf)
     best = int(excess.argmax())
-    return float(excess[best]), float(ends[best])
+    return float(excess[best]), float(ends[best]), float(max(ends[-1], 0.0))
 
 
 def members_of(
