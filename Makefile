@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_OPTIONS := $(shell test -t 2 || echo --quiet)
 VERSION := $(shell $(PYTHON) -c 'import sys; print("py%d.%d" % sys.version_info[:2])')
 
-.PHONY: demo demo-service test test-all fuzz mutate docs check lock wheel release clean
+.PHONY: demo demo-service test test-all fuzz mutate reproduction docs check lock wheel release clean
 
 demo: $(VENV)/.installed
 	$(BIN)/unswayed demo
@@ -25,6 +25,11 @@ fuzz: $(VENV)/.installed-dev
 
 mutate: $(VENV)/.installed-dev
 	$(BIN)/python scripts/mutate
+
+# Takes an hour; of one commit, so nothing may be changed meanwhile.
+reproduction: $(VENV)/.installed
+	$(BIN)/unswayed reproduce --out results
+	$(BIN)/python scripts/publish-reproduction results
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/python scripts/build-docs build/docs

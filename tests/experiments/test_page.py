@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from unswayed.experiments.reproducing import EXPERIMENTS, find_experiment
-from unswayed.experiments.sweeps import settings_digest, world_settings
+from unswayed.experiments.sweeps import cells_of, settings_digest, world_settings
+from unswayed.learners.methods import DEFAULT_METHOD
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -46,6 +47,28 @@ def test_tables_and_summary_are_those_of_the_committed_claims(tmp_path: Path) ->
     told["claims"][0]["verdict"] = "not resolved"
     path.write_text(json.dumps(told))
     assert published() == [False, False]
+
+
+def test_points_at_which_the_default_learner_is_worse_are_listed(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    shutil.copytree(FIGURES, docs / "images" / "reproduction")
+    for page in ("reproduction.md", "reproduction-claims.md"):
+        shutil.copy2(DOCS / page, docs / page)
+    path = docs / "images" / "reproduction" / "figure-2a" / "claims.json"
+    told = json.loads(path.read_text())
+    cells = cells_of(find_experiment("figure-2a"))
+    own = [cell for cell in cells if cell.algorithm == DEFAULT_METHOD]
+    told["means"] |= {cell.id: 0.0 for cell in own} | {own[1].id: 0.9}
+    path.write_text(json.dumps(told))
+    script = str(ROOT / "scripts" / "publish-reproduction")
+    subprocess.run([sys.executable, script, "nothing", str(docs)], check=True, timeout=60)
+    lines = [
+        line
+        for line in (docs / "reproduction.md").read_text().splitlines()
+        if line.startswith("| figure-2a,")
+    ]
+    assert len(lines) == 1
+    assert lines[0].startswith("| figure-2a, contexts S 5 | 0.900 (")
 
 
 def test_all_committed_results_are_of_the_same_commit() -> None:

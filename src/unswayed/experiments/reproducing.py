@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import platform
 import time
@@ -259,6 +260,10 @@ def _report(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> Outcom
             row["cell"]: _attack_in_words(row, results.tied_attacks)
             for row in results.main
             if row["repetition"] == 0
+        },
+        "means": {
+            cell: round(float(np.mean([row["value"] for row in rows])), 6)
+            for cell, rows in itertools.groupby(results.main, key=lambda row: row["cell"])
         },
     }
     text = json.dumps(written, indent=1, ensure_ascii=False, allow_nan=False)
