@@ -90,14 +90,6 @@ def _rows_and_codes(policy: Policy, contexts: Any) -> tuple[Any, IntArray]:
     return list(zip(*(rows[name].to_pylist() for name in names), strict=True)), codes
 
 
-def _as_label(context: Any) -> Label:
-    """Return a context as a label for a message."""
-    if isinstance(context, Mapping):
-        context = tuple(context.values())
-    label: Label = ", ".join(map(str, context)) if isinstance(context, tuple) else context
-    return label
-
-
 class _Contexts(NamedTuple):
     """Where the contexts of the fitted logs come from, unless from a column ``context``."""
 
@@ -375,7 +367,7 @@ class RobustMCB:
         rows, codes = _rows_and_codes(policy, contexts)
         actions, is_known = policy.decide_codes(codes)
         if not is_known.all():
-            unknown = [_as_label(rows[row]) for row in np.flatnonzero(~is_known)]
+            unknown = [rows[row] for row in np.flatnonzero(~is_known)]
             warnings.warn(policy.words_on_unknown(unknown), Note, stacklevel=2)
         return actions
 

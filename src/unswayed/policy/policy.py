@@ -307,9 +307,12 @@ class Policy:
         names: list[Label] = self.action_labels.values[actions].tolist()
         return names, is_known
 
-    def words_on_unknown(self, contexts: Sequence[Label]) -> str:
+    def words_on_unknown(self, contexts: Sequence[Context]) -> str:
         """Return a sentence on contexts that the policy does not know, and what was meant."""
-        first = contexts[0]
+        first: Any = contexts[0]
+        if isinstance(first, tuple | Mapping):
+            parts = first.values() if isinstance(first, Mapping) else first
+            first = ", ".join(map(str, parts))
         close = closest(str(first), self.context_labels.texts)
         meant = "" if close is None or close == str(first) else f" Did you mean {close!r}?"
         others = f" and {len(contexts) - 1:,} more" if len(contexts) > 1 else ""
