@@ -97,24 +97,3 @@ def test_the_statement_says_how_many_flagged_accounts_are_honest(rng: np.random.
     # About 100, with a deviation of 10.
     assert n_honest > 40
     assert abs(int(said[1]) - n_honest) < 50
-
-
-def test_in_a_quiet_coalition_nobody_is_named() -> None:
-    """A push in half of the plays by a fifth of the accounts: seen in all, and in nobody."""
-    rng = np.random.default_rng(0)
-    users, items = np.repeat(np.arange(5_000), 20), rng.integers(5, size=100_000)
-    lies = (users < 1_000) & (items == 2) & (rng.random(100_000) < 0.5)
-    rates = np.array([0.06, 0.09, 0.055, 0.08, 0.065])[items]
-    log = {
-        "user": users,
-        "context": rng.integers(6, size=100_000),
-        "action": items,
-        "reward": np.where(lies, 1.0, rng.random(100_000) < rates),
-    }
-    found = audit_log(pa.table(log))
-    assert found.verdict == "attacked"
-    assert "no single account stands out" in found.statement
-    assert not found.accounts.is_flagged.any()
-    assert found.table("items").to_pydict()["action"] == [2]
-    (group,) = found.groups
-    assert "no single account stands out" in group.statement

@@ -64,8 +64,9 @@ that the learner takes for clear. None of 49 clean logs has one (``worlds.produc
 ``worlds.wild``, part validation)."""
 
 NAMED = 0.5
-"""Ours: nats for each member from which accounts of a coalition are flagged. In large logs tastes
-make groups of .11 to .35, coalitions that lie often .52 and more (``worlds.production``)."""
+"""Ours: nats for each account from which those of a coalition against several actions are flagged.
+Tastes, which concern several actions, make groups of .11 to .35 in large logs, and coalitions have
+.52 and more (``worlds.production``, part development)."""
 
 NEARLY_NONE = 0.005
 """Ours: share of accounts below which a statement says "very few"."""
@@ -257,7 +258,8 @@ def _lies(
         usual = float(rest @ means / max(float(rest.sum()), 1e-9))
         n, nats = lie["accounts"], lie["nats"]
         is_flagged = not is_suspected(lie) or nats >= max(CLEAR, EACH * n)
-        is_named = is_flagged and bool(nats >= NAMED * n or (odds[is_fake] > 0.0).any())
+        stands_out = len(lie["actions"]) == 1 or nats >= NAMED * n or (odds[is_fake] > 0.0).any()
+        is_named = is_flagged and bool(stands_out)
         name = name if is_flagged else f"suspected: {name}"
         lies.append(_Lie(name, items, n, is_flagged, is_named, plays, means, mean, usual))
     return lies
