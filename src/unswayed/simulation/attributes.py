@@ -29,7 +29,6 @@ Attack = Literal["peace", "push", "segment", "forged", "quiet", "sink"]
 
 ATTACKS: tuple[Attack, ...] = ("peace", "push", "segment", "forged", "quiet", "sink")
 TRUTHS: tuple[Truth, ...] = ("piecewise", "linear", "smooth")
-LOUD = ("push", "segment", "forged")
 N_TESTED = 20_000
 """Fresh honest visits on which policies are scored."""
 

@@ -64,11 +64,8 @@ class Shape:
 
     def to_json(self) -> dict[str, Any]:
         """Return how the partition was chosen, as plain JSON values."""
-        return {
-            "chosen": self.chosen,
-            "n_leaves": len(self.partition.labels),
-            "gains": self.gains,
-        }
+        n_leaves = len(self.partition.labels)
+        return {"chosen": self.chosen, "n_leaves": n_leaves, "gains": self.gains}
 
 
 def stored_shape(
