@@ -1,4 +1,4 @@
-"""Compiled loops where nothing can be kept: read-only installations, no home, full disks."""
+"""Compiled loops without a writable cache: read-only installations, no home, full disks."""
 
 import os
 import subprocess

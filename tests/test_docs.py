@@ -1,4 +1,4 @@
-"""The documentation says what the code does."""
+"""The documentation agrees with the code."""
 
 import dataclasses
 import importlib
@@ -95,7 +95,7 @@ def test_every_page_that_is_linked_exists() -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the documentation as it is built; Sphinx warns of nothing."""
+    """Return the documentation as it is built; The build has no Sphinx warnings."""
     folder = tmp_path_factory.mktemp("site")
     built = subprocess.run(
         [sys.executable, ROOT / "scripts/build-docs", folder],
@@ -108,7 +108,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_link_anchor_and_image_of_the_site_exists(site: Path) -> None:
-    """Nothing is loaded from elsewhere; whatever is linked within the site is there."""
+    """Nothing is loaded from other hosts; links within the site resolve."""
     pages = {path: path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
     anchors = {path: set(re.findall(r' id="([^"]+)"', text)) for path, text in pages.items()}
     assert len(pages) > 60

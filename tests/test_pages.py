@@ -1,4 +1,4 @@
-"""Every code block of every page runs as it stands."""
+"""Every code block of every page runs unchanged."""
 
 from __future__ import annotations
 

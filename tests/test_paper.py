@@ -1,4 +1,4 @@
-"""The paper by name: algorithms and base cases on plain arrays, with estimators to plug in."""
+"""The paper's algorithms and base cases on plain arrays, with exchangeable estimators."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def events(columns: Columns) -> list[literal_twin.Event]:
 
 @pytest.mark.parametrize(("S", "A"), [(3, 4), (4, 2)])
 def test_algorithms_equal_their_literal_twins(rng: np.random.Generator, S: int, A: int) -> None:
-    """With at most as many contexts as actions all of them are in S₊, else the A that were kept."""
+    """With at most as many contexts as actions all of them are in S₊, else the A most frequent."""
     columns = plays(rng, S=S, A=A, sticky=min(S, A), L=60, N=60)
     # Contexts that were kept are the likelier ones, too, so that both find the same S₊.
     keep = (columns[1] < min(S, A)) | (rng.random(len(columns[0])) < 0.5)

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all; folders are changed by one process at a time."""
+"""Files are written completely or not at all; folders are changed by one process at a time."""
 
 import os
 import resource
@@ -62,7 +62,7 @@ def test_a_full_disk_leaves_the_old_file_and_a_sentence(tmp_path: Path) -> None:
 
 
 def test_links_stay_and_their_files_are_replaced(tmp_path: Path) -> None:
-    """A dangling link gets its file, and a loop of links is refused."""
+    """A dangling link gets its file, and a cycle of links is refused."""
     (tmp_path / "real").mkdir()
     target, link, loop = tmp_path / "real/policy.json", tmp_path / "current.json", tmp_path / "loop"
     write(target, "old")

@@ -83,7 +83,7 @@ def test_limits_that_mean_nothing_are_refused() -> None:
 
 
 def test_the_statement_says_how_many_flagged_accounts_are_honest(rng: np.random.Generator) -> None:
-    """A click on the pushed item, met once, says little: .04 of the honest users would click."""
+    """A single click on the pushed item is weak evidence: 4 % of the honest users would click."""
     users, items = np.repeat(np.arange(8_000), 6), rng.integers(4, size=48_000)
     rates = np.where((users < 400) & (items == 3), 1.0, 0.04)
     log = {"user": users, "action": items, "reward": (rng.random(48_000) < rates) * 1.0}

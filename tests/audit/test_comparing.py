@@ -1,4 +1,4 @@
-"""Audits over time, beside a reference, and with reviewed accounts; through the public door."""
+"""Audits over time, against a reference log, and with reviewed accounts, through the public API."""
 
 import json
 from pathlib import Path
@@ -121,7 +121,7 @@ def test_what_cannot_be_compared_is_said(drawn: Market) -> None:
 
 
 def test_a_small_push_is_found_whatever_share_is_stated() -> None:
-    """One in a hundred accounts doubles the clicks of an item that is explored, and costs nothing.
+    """One account in a hundred doubles the clicks of an item that is explored; no decision changes.
 
     The negative control is the same log without them.
     """

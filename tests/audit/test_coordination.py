@@ -1,4 +1,4 @@
-"""Where users chose: who rates alike, shares a target, or has the same habits; and who does not."""
+"""Logs in which users chose: shared ratings, shared targets, shared habits, or none of these."""
 
 from dataclasses import replace
 
@@ -126,7 +126,7 @@ def test_the_order_of_rows_and_of_accounts_changes_nothing(rng: np.random.Genera
 
 
 def test_accounts_known_to_be_fakes_lead_to_others(rng: np.random.Generator) -> None:
-    """Members who rate like a known fake rank higher; the negative control is not to know it."""
+    """Members who rate like a known fake rank higher; the negative control lacks the known fake."""
     drawn = market(rng, n_groups=12, group_size=5, n_targets=6)
     is_fake = drawn.is_paid & (np.arange(drawn.n_users) % 5 == 0)
     unknown = drawn.is_paid & ~is_fake
@@ -147,7 +147,7 @@ def test_a_log_without_any_overlap_is_no_error() -> None:
 
 
 def test_a_minority_with_items_of_its_own_is_not_flagged() -> None:
-    """Sharing items is no offence; the negative control is a minority that always says five."""
+    """Sharing items is no evidence; the negative control always gives five stars."""
     log, is_member = with_minority(build_reviews(CLEAN[0], 3), 0.1, 60, 3)
     honest = _found(log).is_flagged
     alike = _found(replace(log, stars=np.where(is_member[log.users], 5.0, log.stars))).is_flagged

@@ -1,4 +1,4 @@
-"""The red team: coalitions that are injected into a log, through `unswayed audit --inject`."""
+"""Red-team tests: coalitions injected into a log, through `unswayed audit --inject`."""
 
 import html
 import json

@@ -1,4 +1,4 @@
-"""Worlds with attributes: parts are apart, numbers in their ranges, scores are shares."""
+"""Worlds with attributes: disjoint parts, values in range, scores that are fractions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_parts_have_kinds_of_their_own_in_the_stated_ranges() -> None:
 
 
 def test_the_best_actions_score_one_and_random_ones_zero(rng: np.random.Generator) -> None:
-    """A coalition changes the log and nothing of the truth."""
+    """A coalition changes the log and leaves the ground truth alone."""
     kind = Kind(n_users=1_000, events_per_user=5, attack="push")
     world = build(kind, 0)
     n_visits, n_actions = world.means.shape
@@ -45,7 +45,7 @@ def test_the_best_actions_score_one_and_random_ones_zero(rng: np.random.Generato
 
 
 def test_advice_may_name_an_action_when_all_users_are_together_and_not_before() -> None:
-    """Every event has a leaf, although the advice of no fold named that action."""
+    """Every event has a leaf, even if no fold's advice named that action."""
     kind = Kind(
         truth="piecewise",
         attack="sink",

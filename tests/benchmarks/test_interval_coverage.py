@@ -1,4 +1,4 @@
-"""Intervals of the paper's method hold as stated; the benchmark of the same name runs more."""
+"""Intervals of the paper's method have the stated coverage; the benchmark runs more cases."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_intervals_hold_where_colluders_make_skewed_users_look_symmetric() -> No
 
 
 def test_intervals_hold_where_tastes_of_many_users_hardly_show() -> None:
-    """Users of a cell spread 1.2 times as much as one rate explains."""
+    """Users of a cell vary 1.2 times as much as a common rate explains."""
     setting = Setting(
         base=0.1,
         n_contexts=1,
@@ -132,7 +132,7 @@ def test_intervals_hold_with_more_contexts_than_actions(design: str) -> None:
 def test_honest_rewards_that_are_rarely_large_are_covered_or_have_no_bound(
     rewards: str, base: float, attack: str
 ) -> None:
-    """Stated, they have one; with nothing stated colluders could carry any mean."""
+    """With a stated range they are bounded; without one, colluders could report any mean."""
     setting = Setting(
         rewards=rewards, base=base, attack=attack, n_contexts=1, n_actions=3, n_users=3000
     )
@@ -144,7 +144,7 @@ def test_honest_rewards_that_are_rarely_large_are_covered_or_have_no_bound(
 
 @pytest.mark.parametrize("attack", ["none", "mask", "push"])
 def test_colluders_cannot_mask_that_a_few_honest_users_differ(attack: str) -> None:
-    """One honest user in a hundred always clicks; a fifth lie, all with 11 of 24 plays."""
+    """One honest user in a hundred always clicks; a fifth of the users lie in 11 of 24 plays."""
     setting = Setting(
         base=0.46,
         fans=0.01,

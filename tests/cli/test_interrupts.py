@@ -1,4 +1,4 @@
-"""Ctrl-C stops the real command at any moment: exit code 130, no traceback, nothing left behind."""
+"""Ctrl-C stops the command at any moment: exit code 130, no traceback, no temporary files."""
 
 import os
 import signal
@@ -25,9 +25,10 @@ def interrupted(
     whole_group: bool = True,
     until: Path | None = None,
 ) -> tuple[int, str, float]:
-    """Run a command, interrupt it, and return its exit code, what it said, and how long it took.
+    """Interrupt a command; return its exit code, its output, and the seconds until it stopped.
 
-    A terminal signals the whole group of processes, `kill` only one. ``until`` is there before.
+    A terminal signals the whole group of processes, `kill` only one. The signal is sent once the
+    file ``until`` exists.
     """
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
@@ -58,7 +59,7 @@ def interrupted(
 
 
 def living_members(group: int) -> list[int]:
-    """Return the processes of a group that still run; the dead may wait to be reaped."""
+    """Return the running processes of a group, without zombies."""
     alive = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""The command on real files, sound and unsound, as a new user would try it."""
+"""The command on valid and invalid files."""
 
 import csv
 import json
@@ -96,7 +96,7 @@ def test_actions_without_support_are_refused_unless_they_are_allowed(
 
 
 def column(name: str, value: Any) -> Callable[[pa.Table], pa.Table]:
-    """Return a change of one column to a constant, or to what a function makes of its length."""
+    """Return a function that replaces a column by a constant, or by a function of its length."""
 
     def change(table: pa.Table) -> pa.Table:
         values = value(len(table)) if callable(value) else [value] * len(table)

@@ -1,4 +1,4 @@
-"""Tallies day by day, and caps on what one user adds."""
+"""Tallies of successive days, and caps on the plays of a user."""
 
 import json
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_adding_a_day_twice_is_refused(log: Path, tmp_path: Path) -> None:
 def test_a_folder_of_the_former_version_is_read_unless_it_keeps_events(
     log: Path, tmp_path: Path
 ) -> None:
-    """Version 2 listed its pieces by name, and said whether they hold events instead of sums."""
+    """Version 2 listed its files by name, and recorded whether they held events or sums."""
     folder, policy = tmp_path / "t", tmp_path / "p.json"
     unswayed("learn", log, "--tallies", folder, "--out", policy)
     learned, index = Policy.load(policy), json.loads((folder / "tallies.json").read_text())

@@ -1,4 +1,4 @@
-"""What a user loses when `unswayed learn` fails: nothing, and the next command goes on."""
+"""A failing `unswayed learn` loses nothing, and the next command continues."""
 
 import json
 import threading
@@ -28,7 +28,7 @@ def days(rng: np.random.Generator, tmp_path: Path) -> list[Path]:
 
 
 def without_time(path: Path) -> dict[str, Any]:
-    """Return what a policy file holds but for the time it was made."""
+    """Return a policy file without its creation time."""
     value: dict[str, Any] = json.loads(path.read_text())
     del value["created"]
     return value
@@ -36,7 +36,7 @@ def without_time(path: Path) -> dict[str, Any]:
 
 @pytest.mark.filterwarnings("ignore:waiting for another run")
 def test_days_added_by_four_runs_at_once_are_all_there(days: list[Path], tmp_path: Path) -> None:
-    """Without a lock each run replaces what the others wrote."""
+    """Without a lock runs would overwrite each other's output."""
     folder, errors = tmp_path / "tallies", []
 
     def add(day: Path) -> None:
@@ -68,7 +68,7 @@ def test_tallies_are_learned_from_without_a_log(days: list[Path], tmp_path: Path
 def test_a_failure_after_the_tallies_are_saved_is_mended_by_the_next_command(
     days: list[Path], tmp_path: Path
 ) -> None:
-    """One context never saw an action: the log is in the tallies, and no policy was written."""
+    """A context lacks an action: the log is tallied, but no policy is written."""
     folder, out = tmp_path / "tallies", tmp_path / "policy.json"
     table = pq.read_table(days[0])
     keep = pa.compute.or_(
@@ -134,7 +134,7 @@ def test_stale_drafts_in_a_folder_of_tallies_are_swept(days: list[Path], tmp_pat
 def test_pieces_that_point_nowhere_are_refused_and_not_followed(
     damage: str, days: list[Path], tmp_path: Path
 ) -> None:
-    """Kernels would write out of bounds."""
+    """Otherwise compiled loops would write out of bounds."""
     folder = tmp_path / "tallies"
     learn_log(days[0], alpha=0.1, method="paper", tallies=folder)
     (entries,), (users,) = folder.glob("entries-*"), folder.glob("users-*")

@@ -1,4 +1,4 @@
-"""Policies read back: predicted for contexts, files and users, and compared."""
+"""Saved policies: predictions for contexts, files and users, and comparisons."""
 
 import csv
 import json
@@ -94,7 +94,7 @@ def test_files_that_lack_features_or_numbers_are_refused(tmp_path: Path) -> None
 def test_predict_says_what_a_worst_case_bound_rests_on(
     rng: np.random.Generator, tmp_path: Path, capsys: Any
 ) -> None:
-    """Mean and sampling error come first; where there is no bound, or none of use, it says so."""
+    """The mean and its sampling error come first; missing and uninformative bounds are stated."""
     n = 4000
     users = np.arange(n) // 2
     columns = {"user": users, "context": rng.choice(["home", "rare"], p=[0.99, 0.01], size=n)}

@@ -1,4 +1,4 @@
-"""Wrong options, arguments and files: one sentence that names them."""
+"""Invalid options, arguments and files are named in a one-sentence error."""
 
 from pathlib import Path
 

@@ -99,7 +99,7 @@ def test_regret_is_printed_with_its_spread_over_good_users() -> None:
 
 
 def test_worlds_with_attributes_show_what_a_robust_partition_is_worth() -> None:
-    """Forged attributes fool plain trees and models, and cost a screened partition little."""
+    """Forged attributes mislead trees and linear models, but hardly a screened partition."""
     options = ("--attributes", "3", "--attack", "forged", "--users", "1500", "--actions", "4")
     more = ("--interactions", "20", "--base", "0.1", "--alpha", "0.1", "--repetitions", "3")
     result = called("simulate", *options, *more, "--processes", "1", "--json")

@@ -1,4 +1,4 @@
-"""The whole of it: a server, customers and colluders over HTTP, learning, serving, a picture."""
+"""End to end: a server, customers and colluders over HTTP, learning, serving, a picture."""
 
 import runpy
 from pathlib import Path

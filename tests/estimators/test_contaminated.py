@@ -14,7 +14,7 @@ DELTA = 0.1
 
 
 def fewest_covered(stated: float = 1.0 - DELTA) -> float:
-    """Return how many groups are covered with probability .999 if each is with the stated one."""
+    """Return the coverage count reached with probability .999 at the stated level."""
     return float(stats.binom.ppf(0.001, N_GROUPS, stated))
 
 

@@ -1,4 +1,4 @@
-"""What an estimator cannot use is refused in one whole sentence; what is at the limit is taken."""
+"""Invalid input is refused in a one-sentence error; input at the limit is accepted."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_the_median_of_means_equals_its_definition(rng: np.random.Generator) -> 
 
 
 def test_the_split_trimmed_mean_equals_its_definition(rng: np.random.Generator) -> None:
-    """One half is clipped at the order statistics floor(ε·n) of the other, from both ends."""
+    """Each half is clipped at the order statistics floor(ε·n) of the other half, at both ends."""
     points = rng.standard_normal(2001)
     options: dict[str, Any] = {"alpha": 0.01, "failure_probability": 0.1}
     found = lugosi_mendelson_mean(points, rng=generator(5), **options)

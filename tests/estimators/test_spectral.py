@@ -26,9 +26,9 @@ def _top_variance(rows: FloatArray) -> float:
 def _certified_distance(sample: Sample, result: MeanEstimate) -> float:
     """Bound the distance from the oracle by what was kept and removed.
 
-    The kept rows have top variance λ and a bad share b; the good rows have λ_good and lost a share
-    g. By Cauchy–Schwarz the kept mean is within sqrt(λ b/(1−b)) of the kept good mean, and that
-    within sqrt(λ_good g/(1−g)) of the oracle.
+    Bound the distance from the oracle by the kept and the removed rows. By Cauchy–Schwarz the kept
+    mean is within sqrt(λ b/(1−b)) of the kept good mean, and that within sqrt(λ_good g/(1−g)) of
+    the oracle.
     """
     kept_good = result.weights[sample.is_good]
     bad_share = max(0.0, 1.0 - kept_good.sum() / result.weights.sum())
@@ -235,7 +235,7 @@ def test_columns_of_zeros_change_nothing(estimator: Estimator, rng: np.random.Ge
 
 @both
 def test_weights_never_fall_below_zero(estimator: Estimator, rng: np.random.Generator) -> None:
-    """What rows lose is a difference of running sums, which round."""
+    """Lost weights are differences of running sums, which are rounded."""
     for _ in range(10):
         rows = rng.normal(size=(400, 5))
         rows[:60] += 40.0 + 30.0 * rng.normal(size=(60, 1))

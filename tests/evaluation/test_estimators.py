@@ -34,7 +34,7 @@ def test_weights_are_as_if_users_came_as_often(rng: np.random.Generator) -> None
 
 
 def test_plays_of_one_user_are_one_witness(rng: np.random.Generator) -> None:
-    """Copying every play of every user adds nothing; new users do."""
+    """Duplicating the plays of every user does not narrow the interval; new users do."""
     terms, ones = _terms(rng), np.ones(200)
     copied = terms.rows(np.repeat(np.arange(2000), 4))
     assert _value(copied, ones).error == pytest.approx(_value(terms, ones).error)

@@ -40,7 +40,7 @@ def test_bins_hold_equal_shares_of_the_users(rng: np.random.Generator) -> None:
 def test_a_flood_moves_edges_no_more_than_the_share_of_users_it_comes_from(
     rng: np.random.Generator,
 ) -> None:
-    """The negative control, quantiles over events, is carried away by the same flood."""
+    """The negative control, quantiles over events, is shifted by the same flood."""
     users, prices = np.arange(20_000) % 1_000, rng.random(20_000)
     flood_users = 1_000 + np.arange(200_000) % 50  # under 5 % of the users, 91 % of the events
     table = priced(np.append(users, flood_users), np.append(prices, np.full(200_000, 0.987654321)))

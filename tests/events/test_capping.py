@@ -49,7 +49,7 @@ def test_the_same_events_are_kept_in_any_order(rng: np.random.Generator) -> None
 def test_other_users_and_labels_do_not_change_what_is_kept_of_a_user(
     rng: np.random.Generator,
 ) -> None:
-    """So a block of users is capped by itself, on whatever machine it lies."""
+    """So a block of users is capped independently of all others, on any machine."""
     events = log(rng)
     alone = events.users == 0
     one = Events(

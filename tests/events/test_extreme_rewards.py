@@ -1,4 +1,4 @@
-"""Rewards of any size: they are taken, or refused with their row and a limit."""
+"""Rewards of any size are accepted, or refused with their row and a limit."""
 
 from pathlib import Path
 

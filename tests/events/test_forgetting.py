@@ -11,7 +11,7 @@ DAY = 86_400.0
 
 
 def log(rng: np.random.Generator, n: int = 20_000, n_users: int = 200) -> Events:
-    """Return a log of 40 days; many events share their time."""
+    """Return a log of 40 days with many tied times."""
     return Events(
         rng.integers(n_users, size=n),
         rng.integers(2, size=n),
@@ -25,7 +25,7 @@ def log(rng: np.random.Generator, n: int = 20_000, n_users: int = 200) -> Events
 
 
 def test_half_of_the_events_of_each_half_life_is_left(rng: np.random.Generator) -> None:
-    """Systematic sampling has no more variance than independent draws: five deviations of those."""
+    """Systematic sampling has at most the variance of independent draws; five deviations."""
     events = log(rng)
     kept = forgotten(events, half_life=7 * DAY)
     assert events.times is not None
@@ -40,7 +40,7 @@ def test_half_of_the_events_of_each_half_life_is_left(rng: np.random.Generator) 
 
 
 def test_a_user_keeps_as_many_events_as_the_weights_sum_up_to(rng: np.random.Generator) -> None:
-    """Whatever an account does with its plays, it gets no more than one beyond its due."""
+    """However an account times its plays, it keeps at most one more than its expected number."""
     events = log(rng)
     assert events.times is not None
     due = np.bincount(
@@ -54,7 +54,7 @@ def test_a_user_keeps_as_many_events_as_the_weights_sum_up_to(rng: np.random.Gen
 
 
 def test_rewards_do_not_decide_what_is_kept(rng: np.random.Generator) -> None:
-    """The kept mean is right within five standard errors, although ties are sorted by reward."""
+    """The kept mean is unbiased within five standard errors, although ties are sorted by reward."""
     kept = forgotten(log(rng, 60_000), half_life=5 * DAY)
     assert abs(kept.rewards.mean()) < 5.0 / np.sqrt(len(kept))
 

@@ -1,4 +1,4 @@
-"""Small files that would need much memory are refused before they get it."""
+"""Small files that would need much memory are refused before it is allocated."""
 
 import sqlite3
 import subprocess

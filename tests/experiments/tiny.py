@@ -26,7 +26,7 @@ def tiny(experiment: Experiment) -> Experiment:
 
 
 def miniature(experiment: Experiment, *, points: int = 2) -> Experiment:
-    """Return a few cells of an experiment, for tests of the frame."""
+    """Return a few cells of an experiment, for tests of the runner."""
     return replace(
         experiment,
         points=tuple(map(_shrunk, experiment.points[:points])),

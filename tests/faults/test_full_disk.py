@@ -1,4 +1,4 @@
-"""A disk that is full before, during and at the end of every output: the old file survives."""
+"""A disk that is full before, during and at the end of every output: the old file stays."""
 
 import resource
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ SHARES = (0.0, 0.01, 0.5, 0.99)
 
 @contextmanager
 def room_for(n_bytes: int) -> Iterator[None]:
-    """Let no file grow beyond so many bytes, as a full disk would."""
+    """Limit file sizes to so many bytes, as a full disk would."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
     try:

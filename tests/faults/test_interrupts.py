@@ -1,4 +1,4 @@
-"""Ctrl-C at fifty moments of a run, and while everything is compiled anew."""
+"""Ctrl-C at fifty moments of a run, and while everything is compiled."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What every learner must keep, as checks that any test can call."""
+"""The contract of every learner, as checks that any test can call."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def check_learner(make: LearnerMaker, *, seed: int) -> None:
 def _played(make: LearnerMaker, *, seed: int, spoil_unplayed: bool) -> IntArray:
     """Return all actions of a run; spoiling replaces every outcome that will not be played.
 
-    A run that is played a second time knows what will be played: it is a twin with the same
-    stream, one arrival ahead. If the learner reads spoiled outcomes, the two part ways.
+    Return all actions of a run; ``spoil`` replaces every outcome that will not be played. The
+    actions of a run that spoils are known one arrival ahead from a twin with the same stream.
     """
     world = generator(seed, "contract")
     learner, twin = (make(_setting(seed)) for _ in range(2))
@@ -44,7 +44,8 @@ def _played(make: LearnerMaker, *, seed: int, spoil_unplayed: bool) -> IntArray:
             spoiled[rows, expected] = outcomes[rows, expected]
             outcomes = spoiled
         else:
-            world.normal(size=outcomes.shape)  # keeps the worlds of both runs in step
+            # If the learner reads spoiled outcomes, the two runs diverge.
+            world.normal(size=outcomes.shape)
         played = learner.play(users, contexts, outcomes)
         assert played.shape == users.shape
         assert np.issubdtype(played.dtype, np.integer)

@@ -1,4 +1,4 @@
-"""A test for change that a coalition cannot trigger, and that sees what good users show."""
+"""A test for change that a coalition cannot trigger and that detects changes of honest rewards."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def played(
     lie: float = 1e6,
     is_binary: bool = False,
 ) -> Events:
-    """Return two days of uniform play; colluders come on the second day only, as often as they can.
+    """Return two days of uniform play; colluders appear on the second day only.
 
     On the second day action 0 in context 0 is better by ``move`` for good users.
     """
@@ -43,7 +43,7 @@ def played(
 
 
 def plain_scores(events: Events) -> np.ndarray:
-    """Return by how many standard errors plain means of the cells moved."""
+    """Return the changes of the cells' plain means, in standard errors."""
     assert events.times is not None
     cells = events.contexts * ACTIONS + events.actions
     days = [
@@ -79,7 +79,7 @@ def test_nothing_is_found_where_nothing_changed(is_binary: bool, rng: np.random.
 def test_a_coalition_that_wakes_up_cannot_make_a_change(
     lie: float, rng: np.random.Generator
 ) -> None:
-    """Colluders of a tenth sleep on the first day and make half of the second one's events."""
+    """A tenth of the accounts sleep on the first day and make half of the second day's events."""
     events = played(rng, colluders=USERS // 10, lie=lie)
     assert not found(events).changes
     # Negative control: plain means over events see one in every cell.
@@ -87,7 +87,7 @@ def test_a_coalition_that_wakes_up_cannot_make_a_change(
 
 
 def test_a_coalition_cannot_trigger_it_in_many_logs(rng: np.random.Generator) -> None:
-    """The lie that stays inside what good users say, where trimming does not see it."""
+    """Lies within the range of honest rewards, which trimming does not remove."""
     for _ in range(10):
         assert not found(played(rng, colluders=USERS // 10, lie=0.9)).changes
 
@@ -177,9 +177,9 @@ def test_windows_that_cannot_be_compared_get_a_sentence(rng: np.random.Generator
 def test_an_uneven_assignment_leaves_room_for_the_colluders_of_the_larger_group(
     rng: np.random.Generator,
 ) -> None:
-    """Nine in ten of 600 colluders get action 0 where one in two would: half as many again.
+    """Nine in ten of 600 colluders get action 0 instead of one in two: 1.5 times as many.
 
-    As a negative control, an even assignment of the same log is told apart.
+    As a negative control, uneven assignment of the same log is detected.
     """
     n = 6000
     users, contexts = np.arange(n), np.zeros(n, np.int64)

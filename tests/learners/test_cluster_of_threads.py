@@ -1,4 +1,4 @@
-"""Options on their way to a cluster; its worker is a thread of this process, which starts fast."""
+"""Options passed to a cluster; its worker is a thread of this process, which starts fast."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def logs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def options(recorded: Recording) -> LearnOptions:
-    """Return options that a cluster takes, none of them as by default."""
+    """Return options that a cluster accepts, all different from the defaults."""
     assert recorded.given == []
     return LearnOptions(
         method=RECORDED,

@@ -15,7 +15,7 @@ from unswayed.tallies import Tallies
 
 
 def repeated(n_pairs: int, *, n_plays: int = 2) -> Tallies:
-    """Return a log in which so many users come to one context and always get the same action."""
+    """Return a log in which so many users visit one context and always get the same action."""
     return tallied(
         [(user, 0, user % 3, 1.0) for user in range(n_pairs) for _ in range(n_plays)],
         n_contexts=1,

@@ -1,4 +1,4 @@
-"""What a learner found, by labels and in sentences."""
+"""Explanations of a learner's results, in labels and sentences."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_notes_say_where_the_largest_mean_is_not_chosen() -> None:
 
 
 def test_rows_can_be_written_as_json_whatever_is_unknown() -> None:
-    """Means that are not known and ends without a bound are no numbers that JSON has."""
+    """Unknown means and infinite ends are not representable as JSON numbers."""
     rows = decision_rows(make_policy(changed={"home": "cola"}))
     json.dumps(rows, allow_nan=False)
     assert [row["context"] for row in rows] == ["cart", "search", "home"]

@@ -1,4 +1,4 @@
-"""Learning from a log whose world changes, day by day or at once."""
+"""Learning from a log whose world changes, day by day or all at once."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -15,7 +15,7 @@ BEGIN = datetime(2024, 3, 1, tzinfo=UTC)
 
 
 def days(rng: np.random.Generator, *, n: int = 20_000) -> list[pa.Table]:
-    """Return a log for each day; after 14 days soup and cola change places for good."""
+    """Return a log for each day; after 14 days soup and cola swap means for good."""
     when = np.sort(rng.uniform(0.0, DAYS, size=n))
     users, actions = rng.integers(USERS, size=n), rng.integers(2, size=n)
     best = (when >= 14.0).astype(int)

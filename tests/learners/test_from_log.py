@@ -1,4 +1,4 @@
-"""From a log to a policy: every option reaches the step that it is for, and every note is there."""
+"""From a log to a policy: every option takes effect, and every note appears."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ USERS = [f"user-{number:02}" for number in range(40)]
 
 
 def noise(*play: object) -> float:
-    """Return up to a tenth, by a hash of the play."""
+    """Return pseudo-noise below 0.1, a hash of the play."""
     return 0.01 * (crc32(repr(play).encode()) % 11)
 
 
@@ -195,7 +195,7 @@ def test_what_a_folder_cannot_give_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_changed_is_tested_noted_and_kept() -> None:
-    """Forty days, in each a play of every cell by some user; at the end tea and milk turn."""
+    """Forty days with a play of every cell each; then the means of tea and milk swap."""
     table = rows(n_rounds=40)
     times = np.tile(np.repeat(np.arange(40.0), 4), 40)
     rewards = np.array(table["reward"])

@@ -1,4 +1,4 @@
-"""The file of a learner: what is in it, how one goes on from it, and what is refused."""
+"""The file of a learner: contents, continuing from it, and errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def contents(path: Path) -> dict[str, bytes]:
 
 
 def written(path: Path, files: dict[str, bytes], **changes: Any) -> Path:
-    """Write the file of a learner again, with some entries of its state changed."""
+    """Rewrite the file of a learner with some entries of its state changed."""
     state = {**json.loads(files["learner.json"]), **changes}
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in files.items():

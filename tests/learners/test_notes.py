@@ -1,4 +1,4 @@
-"""Each note on a log and on a policy, word for word, and when it is left out."""
+"""The wording of each note on a log and on a policy, and when it is omitted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def notes(**changes: Any) -> tuple[str, ...]:
 
 
 def test_users_who_play_much_more_than_others_are_noted() -> None:
-    """A ratio of 20 is the largest that is not mentioned."""
+    """A ratio of 20 is the largest that causes no note."""
     assert notes() == ()
     assert notes(interaction_ratio=1234.4) == (
         "the most active user has 1,234 times the interactions of the least active; guarantees "

@@ -1,4 +1,4 @@
-"""One options object for Python, the command line and a cluster; errors in the reader's words."""
+"""One options object for Python, the command line and a cluster; errors in the caller's terms."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_an_unknown_keyword_gets_a_suggestion(call: Any, keyword: str, meant: st
 
 
 def test_options_are_checked_when_they_are_made() -> None:
-    """Each wrong value is named, in the words of Python."""
+    """Each invalid value is named by its Python parameter."""
     for wrong, sentence in (
         ({"alpha": 0.7}, "`alpha` is 0.7"),
         ({"alpha": "half"}, "`alpha` is 'half'"),
@@ -112,7 +112,7 @@ def test_a_cluster_refuses_what_needs_all_events_in_one_place(
 
 
 def test_errors_name_parameters_in_python_and_options_on_the_command_line() -> None:
-    """No message of a Python call has two dashes; the command line has them."""
+    """Messages of Python calls contain no dashed options; those of the command line do."""
     bad = pa.table({"user": ["a"], "context": ["x"], "action": ["y"], "reward": [None]})
     for call in (
         lambda: read_events(bad),
@@ -128,7 +128,7 @@ def test_errors_name_parameters_in_python_and_options_on_the_command_line() -> N
 
 
 def test_an_option_may_have_another_name_in_python() -> None:
-    """A suggestion for the command line may be a function in Python."""
+    """An option suggested on the command line may be a function in Python."""
     error = InputError(f"use {option('--engine', 'dask', python='learn_on_cluster')}.")
     assert str(error) == "use `learn_on_cluster`."
     assert error.on_command_line == "use --engine dask."

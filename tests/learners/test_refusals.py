@@ -1,4 +1,4 @@
-"""What a learner cannot use is refused in one whole sentence; what is at the limit is taken."""
+"""Invalid input is refused in a one-sentence error; input at the limit is accepted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from unswayed.tallies import tally_events
 
 
 def learner(**options: Any) -> RobustMCB:
-    """Return a learner of two actions that has seen nothing."""
+    """Return a learner of two actions without observations."""
     return RobustMCB(actions=["tea", "milk"], secret=bytes(16), **options)
 
 

@@ -1,4 +1,4 @@
-"""The share of colluders, estimated from above, and what the estimate says it cannot know."""
+"""The share of colluders, its upper estimate, and what the estimate states that it cannot know."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Streams = Callable[..., np.random.Generator]
 
 
 def estimated(rng: np.random.Generator, share: float, **options: float) -> UnknownFraction:
-    """Return the estimate in a world where so many users lie, loudly and everywhere."""
+    """Return the estimate in a world where this share of users lie in every cell."""
     world = make_world(rng, alpha=share, **options)  # type: ignore[arg-type]  # typed by name
     return estimate_fraction(world.tallies)
 
@@ -34,11 +34,11 @@ def estimated(rng: np.random.Generator, share: float, **options: float) -> Unkno
 def test_the_estimate_covers_a_coalition_that_lies_loudly(
     share: float, options: dict[str, float], streams: Streams
 ) -> None:
-    """Believed where decisions hang on it, suspected where they do not: both count.
+    """Flagged where decisions depend on it, suspected where they do not: both count.
 
     Lies move 2 of 5 actions by .35 at least, in 40 plays: D = .35 sqrt(16)/.5 = 2.8 deviations of a
-    binary user. Sorting at the middle errs by Phi(-1.4) = 8 % on either side at worst, so the
-    accused differ from the truth by less than .08.
+    binary user. A threshold in the middle errs by Phi(-1.4) = 8 % on either side at worst, so the
+    flagged share differs from the truth by less than .08.
     """
     found = estimated(streams(str(share), *options), share, **options)
     assert found.accused + found.suspected == pytest.approx(share, abs=0.08)
@@ -59,7 +59,7 @@ def test_without_a_coalition_little_is_stated(options: dict[str, float], streams
 def test_an_honest_minority_may_be_suspected_but_hardly_more_than_it(
     rng: np.random.Generator,
 ) -> None:
-    """A tenth with tastes of their own look the same as a tenth of colluders without a stake."""
+    """A tenth with other tastes look the same as a tenth of colluders who change no decision."""
     found = estimated(rng, 0.0, minority=0.1)
     assert found.accused == 0.0
     # A binomial(1500, .1) share is below .13 up to four standard deviations; .03 for its bound.
@@ -69,7 +69,7 @@ def test_an_honest_minority_may_be_suspected_but_hardly_more_than_it(
 def test_a_coalition_that_cannot_be_seen_is_not_claimed_to_be_absent(
     rng: np.random.Generator,
 ) -> None:
-    """With four binary plays a user even this coalition of three tenths could hide."""
+    """With four binary plays per user even this coalition of three tenths could hide."""
     found = estimated(rng, 0.3, n_users=300, plays=4, is_binary=True, is_sticky=False)
     assert found.hidden_from is not None
     assert found.hidden_from < 0.3

@@ -1,4 +1,4 @@
-"""Policies as files from outside: what cannot be one is refused, what is accepted comes back."""
+"""Untrusted policy files: invalid ones are refused, accepted ones survive a round trip."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from unswayed.reports.policies import predicted_table
 
 
 def sound() -> dict[str, Any]:
-    """Return a policy as it is written."""
+    """Return a valid policy as JSON."""
     value: dict[str, Any] = make_policy(
         ["home", "search"],
         ["tea", "milk"],
@@ -28,7 +28,7 @@ def sound() -> dict[str, Any]:
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the way to every value inside a JSON value."""
+    """Return the path to every value inside a JSON value."""
     found = [path] if path else []
     if isinstance(value, dict | list):
         items = value.items() if isinstance(value, dict) else enumerate(value)

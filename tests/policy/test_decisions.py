@@ -1,4 +1,4 @@
-"""Decisions that are not the largest mean: actions that are ruled out, and other rules."""
+"""Decisions other than the largest mean: excluded actions, and other rules."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ DECIDED = replace(EXCLUDED, decisions=np.array([0, 0, 1]))
 
 
 def chosen(policy: Policy) -> list[Any]:
-    """Return the action of each learned context, and that of one it has not seen."""
+    """Return the action of each known context, and that of an unknown one."""
     return policy.decide_many(["home", "search", "unseen"])[0]
 
 
 def written(policy: Policy, change: Callable[[dict[str, Any]], None] = lambda _: None) -> Policy:
-    """Return what is read of a policy after it was written and the file was changed."""
+    """Write a policy, change the file, and return the policy that is read from it."""
     value = json.loads(json.dumps(policy.to_json(), allow_nan=False))
     change(value)
     return Policy.from_json(value)

@@ -44,7 +44,7 @@ def users(n: int) -> list[str]:
 
 
 def within(observed: float, expected: float, n: int) -> bool:
-    """Whether a mean of n draws in [0, 1] lies where Hoeffding puts all but one in 10^9."""
+    """Whether a mean of n draws in [0, 1] is within Hoeffding's bound at level 1e-9."""
     return bool(abs(observed - expected) < np.sqrt(np.log(2e9) / (2 * n)))
 
 

@@ -55,7 +55,7 @@ def test_an_action_without_data_is_never_chosen() -> None:
 
 
 def test_an_action_without_data_does_not_become_the_default_because_rewards_are_negative() -> None:
-    """Costs: tea is known to be the cheaper one wherever both are known, and cola nowhere."""
+    """Costs: tea is the cheaper one wherever both costs are known; cola's is never known."""
     costs = np.array([[-2.0, -3.0, np.nan], [-1.0, -4.0, np.nan]])
     policy = make_policy(["home", "search"], ["tea", "milk", "cola"], costs)
     assert policy.decide("cart").action == "tea"
@@ -116,7 +116,7 @@ def test_intervals_without_a_bound_say_so_and_survive_json() -> None:
 
 
 def test_a_file_has_the_fields_of_the_documented_format(tmp_path: Path) -> None:
-    """Other programs read it: names and layout are a promise."""
+    """Other programs read it: names and layout are part of the interface."""
     policy = replace(
         SHOP,
         created="2026-01-31",

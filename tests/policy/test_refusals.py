@@ -1,4 +1,4 @@
-"""What is refused around policies and plans, each in one whole sentence that says what to do."""
+"""Errors of policies and plans, each one sentence that names a remedy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AGAIN = "learn it again or use the program that wrote it."
 
 
 def ruled(**options: Any) -> Callable[[], EpochPlan]:
-    """Return what makes a plan with another rule for lunch."""
+    """Return a function that makes a plan with another rule for lunch."""
     return lambda: replace(PLAN, rules=(replace(PLAN.rules[0], **options),))
 
 

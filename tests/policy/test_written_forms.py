@@ -1,4 +1,4 @@
-"""What plans and policies look like on disk and in words, field by field."""
+"""File formats and texts of plans and policies, field by field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report: one file, nothing fetched, nothing run, labels never markup; seen in a browser."""
+"""The report: one file that fetches nothing, runs nothing, and escapes labels."""
 
 import base64
 import hashlib
@@ -25,7 +25,7 @@ HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.
 
 @pytest.fixture(scope="module")
 def audit() -> Audit:
-    """Return an audit in which every label attacks the page."""
+    """Return an audit in which every label contains an attack on the page."""
     drawn = market(np.random.default_rng(6), n_groups=12)
     table = drawn.table()
     hostile = pa.table(

@@ -1,4 +1,4 @@
-"""Campaigns with features: attributes become leaves, which are contexts from there on."""
+"""Campaigns with features: attributes are mapped to leaves, which act as contexts."""
 
 import html
 import io
@@ -55,7 +55,7 @@ Attributes = dict[str, Any]
 
 
 def best(attributes: Mapping[str, Any]) -> str:
-    """Return what honest customers of the café like."""
+    """Return the best action for honest customers of the café."""
     return "tea" if attributes["country"] in ("NO", "SE") else "milk"
 
 
@@ -75,7 +75,7 @@ def test_a_reward_counts_however_long_the_names_of_features_are(tmp_path: Path) 
 
 
 def honest(rng: np.random.Generator) -> Callable[[int], Attributes]:
-    """Return the attributes of users, of which the hour changes from visit to visit."""
+    """Return the attributes of users; the hour changes from visit to visit."""
     countries = rng.choice(COUNTRIES, N_USERS)
     ages = rng.integers(18, 80, N_USERS)
     return lambda user: {
@@ -90,7 +90,7 @@ def visit(
 ) -> dict[tuple[str, str], list[float]]:
     """Send every user so often; return rewards by (best action, action).
 
-    Colluders, the first users, claim other attributes at every visit, and want cola.
+    Colluders, the first users, claim other attributes at every visit, and push cola.
     """
     true = honest(np.random.default_rng(7))
     rewards: dict[tuple[str, str], list[float]] = {}
@@ -118,7 +118,7 @@ def wait_for_windows() -> None:
 
 
 def decide(server: Running, user: str = "ann", **more: Any) -> dict[str, Any]:
-    """Return a decision that is on disk."""
+    """Return a decision that is stored on disk."""
     body = {"user": user, "idempotency_key": secrets.token_hex(8), **more}
     found: dict[str, Any] = server.post("/v1/shop/decide", body)
     return found
@@ -213,7 +213,7 @@ def test_a_partition_is_learned_served_and_rolled_back_while_accounts_claim_attr
 def test_within_an_epoch_the_partition_stays_and_the_next_one_learns_it_again(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    """It is another one then, since a feature was added meanwhile."""
+    """The partition differs then, since a feature was added meanwhile."""
 
     def partition() -> tuple[str, int]:
         assert learned(server)["state"] == "done"
@@ -258,7 +258,7 @@ def test_lists_rankings_and_shadow_mode_work_with_attributes(tmp_path: Path) -> 
 
 
 def test_long_rules_are_shortened_and_told_apart() -> None:
-    """They are keys of the store, and PostgreSQL takes keys of 2,700 bytes."""
+    """They are database keys, and PostgreSQL accepts keys of 2,700 bytes."""
     features = tuple(
         Feature(f"x{n}", levels=tuple(f"{letter * 60} {n}" for letter in "abcdef"))
         for n in range(6)
@@ -431,7 +431,7 @@ def test_a_configuration_file_declares_features(tmp_path: Path) -> None:
 
 
 def test_rare_levels_share_a_leaf(tmp_path: Path, rng: np.random.Generator) -> None:
-    """Otherwise accounts could claim any number of leaves; a single feature has one per level."""
+    """Otherwise accounts could claim any number of leaves; one feature has one per level."""
     settings = msgspec.structs.replace(CAFE, features={"country": FeatureSettings()})
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
         for _ in range(4):

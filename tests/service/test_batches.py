@@ -1,4 +1,4 @@
-"""Batches take a shorter way to the same decisions."""
+"""Batches take a faster path to the same decisions."""
 
 import socket
 import time
@@ -19,7 +19,7 @@ SERVED = msgspec.structs.replace(
 
 @pytest.mark.parametrize("settings", [SHOP, MANY_CONTEXTS, SERVED])
 def test_a_batch_decides_as_single_requests_do(tmp_path: Path, settings: Settings) -> None:
-    """The explanation of a decision works it out again, by the way of single requests."""
+    """The explanation recomputes a decision on the path of single requests."""
     rows = [
         {"user": f"user {number} é", "context": settings.contexts[number % len(settings.contexts)]}
         for number in range(60)
@@ -38,14 +38,14 @@ def test_a_batch_decides_as_single_requests_do(tmp_path: Path, settings: Setting
 
 
 def _rewarded(shop: Running, response: dict[str, Any]) -> str:
-    """Reward a decision, which brings it into the store; return its id."""
+    """Reward a decision, which writes it to the store; return its id."""
     taken = shop.post("/v1/shop/reward", {"token": response["token"], "reward": 1.0})
     assert taken["id"] == response["id"]
     return str(taken["id"])
 
 
 def receive(connection: socket.socket, end: bytes) -> None:
-    """Receive until what was received ends like this."""
+    """Receive until the data end with these bytes."""
     found = b""
     while not found.endswith(end):
         part = connection.recv(65_536)
@@ -76,7 +76,7 @@ def test_answers_go_on_after_an_expectation_and_end_after_nonsense(sqlite_shop: 
 def test_no_more_malformed_rows_are_read_than_a_batch_may_have(
     sqlite_shop: Running, row: bytes
 ) -> None:
-    """A body of a megabyte would else keep a worker busy for a minute."""
+    """Otherwise a body of a megabyte would keep a worker busy for a minute."""
     body = b'{"decisions":[' + b",".join([row] * (900_000 // len(row) // 2)) + b"]}"
     start = time.process_time()
     response = sqlite_shop.http.post("/v1/shop/decide/batch", content=body)

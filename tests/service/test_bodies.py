@@ -1,4 +1,4 @@
-"""A wrong body is explained by the field that is wrong."""
+"""Errors in request bodies name the invalid field."""
 
 from tests.service.running import Running
 

@@ -235,7 +235,7 @@ def test_metrics_count_and_name_no_user(sqlite_shop: Running) -> None:
 
 
 def test_without_keys_web_pages_of_others_are_refused(sqlite_shop: Running) -> None:
-    """A browser on this machine may be made to ask, and names may be made to point here."""
+    """Pages can make a local browser send requests, and names can point to this machine."""
     host = sqlite_shop.address.removeprefix("http://")
     for headers, status in (
         ({}, 200),

@@ -84,7 +84,7 @@ def test_a_client_asks_again_and_gives_up_with_a_sentence() -> None:
     asked: list[bytes] = []
 
     class Moody(BaseHTTPRequestHandler):
-        """Answers every second request."""
+        """Fails every second request."""
 
         def do_POST(self) -> None:
             """Answer."""
@@ -96,7 +96,7 @@ def test_a_client_asks_again_and_gives_up_with_a_sentence() -> None:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Moody) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

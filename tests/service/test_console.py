@@ -1,4 +1,4 @@
-"""The console in a real browser: what it shows, what it does, and what it refuses."""
+"""The console in a real browser: its contents, actions, and errors."""
 
 import html
 import json
@@ -42,9 +42,9 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def quiet(tab: Browser) -> Iterator[Browser]:
-    """Yield the browser; afterwards no page may have complained, or asked anybody else.
+    """Yield the browser; afterwards check for console errors and requests to other hosts.
 
-    Name it after the server: it leaves the page, which polls, before the server ends.
+    Request it after the server: it leaves the page, which polls, before the server stops.
     """
     tab.complaints.clear()
     tab.requests.clear()
@@ -56,7 +56,7 @@ def quiet(tab: Browser) -> Iterator[Browser]:
 
 
 def with_a_policy(shop: Running, rng: np.random.Generator) -> Running:
-    """Return the shop with some traffic and a policy that was learned under attack."""
+    """Return the shop with some traffic and a policy learned under attack."""
     visit(shop, rng, n_users=60, visits=1, colluders=0.2)
     publish_learned(shop, SHOP.contexts, SHOP.actions)
     until(lambda: shop.get("/v1/shop/status")["decisions"] == 120)
@@ -76,7 +76,7 @@ def learned_shops(shop: Running, rng: np.random.Generator) -> Running:
 
 
 def values(tab: Browser, selector: str) -> list[float]:
-    """Return the numbers of a part of a page, with all their digits."""
+    """Return the numbers in a part of a page, with all digits."""
     script = f"[...document.querySelectorAll({json.dumps(selector + ' data')})].map(x => x.value)"
     return [float(text) for text in tab.value(script)]
 
@@ -103,7 +103,7 @@ def test_every_page_fits_wide_and_narrow_light_and_dark(
 def test_a_phone_shows_the_map_first_and_that_tables_go_on(
     learned_shop: Running, quiet: Browser, tmp_path: Path
 ) -> None:
-    """Tables that go on at the right have a shade there, and others have none."""
+    """Tables that scroll to the right have a shadow there, others have none."""
     pictures = []
     for size in (NARROW, WIDE):
         quiet.look(size=size)
@@ -322,7 +322,7 @@ def test_learning_and_auditing_from_the_console_find_the_coalition(
 
 
 def post(server: Running, path: str, **form: str) -> httpx.Response:
-    """Send a form the way a page of the service does."""
+    """Submit a form as a page of the service does."""
     return server.http.post(path, headers={"Origin": server.address}, data=form)
 
 

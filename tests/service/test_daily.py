@@ -1,4 +1,4 @@
-"""A report per day: what changed, who is new among the suspects, and who is told."""
+"""The daily report: changes, new suspects, and notifications."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""Epochs in the service: the epoch learner's plans, by what the store has."""
+"""Epochs in the service: plans of the epoch learner, from the decisions in the store."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ GROWN = Progress(age=4.0, n_users=20_000, is_alarmed=False)
 
 
 def publish(server: Running, progress: Progress) -> None:
-    """Publish what a learner found when the campaign was so far."""
+    """Publish a learned policy after so many decisions."""
     with server.prepared.database.connected() as connection, connection.transaction():
         add_policy(connection, "shop", POLICY, job="", activate=True, progress=progress)
 
@@ -37,7 +37,7 @@ def test_the_plan_is_the_one_of_the_epoch_learner() -> None:
 
 
 def test_an_interval_that_assumes_what_nobody_stated_pauses_nothing() -> None:
-    """In the log all rewards were 0 or 1, but the campaign does not say that they must be."""
+    """All rewards in the log were 0 or 1, but the campaign does not state that they must be."""
     assumed = replace(POLICY, source={"intervals": {"is_assumed": True}}, sampling_errors=None)
     start = make_plan("shop", SHOP)
     assert next_plan_of(start, SHOP, assumed, GROWN).rule("lunch").surviving == SHOP.actions

@@ -1,4 +1,4 @@
-"""Learning beside the service: the same way as from a log, one at a time, published whole."""
+"""Background learning: same result as from a log, one job at a time, published atomically."""
 
 import os
 import re
@@ -27,7 +27,7 @@ ATTACKED = msgspec.structs.replace(SHOP, alpha=0.2)
 
 
 def learned(server: Running) -> dict[str, Any]:
-    """Start a learning, and return its job when it has ended."""
+    """Start a learning job, and return it when it has finished."""
     job = server.post("/v1/shop/learn", status=202)
     path = f"/v1/shop/learn/{job['id']}"
     until(lambda: server.get(path)["state"] not in ("queued", "running"), 120.0)
@@ -120,7 +120,7 @@ def test_learning_from_nothing_fails_with_a_sentence(sqlite_shop: Running) -> No
 
 
 def test_old_jobs_are_removed(shop: Running) -> None:
-    """Whoever learns every minute would else read a year of results every second."""
+    """Otherwise a campaign that learns every minute would read a year of results every second."""
     with shop.prepared.database.connected() as connection, connection.transaction():
         for number in range(150):
             connection.execute(

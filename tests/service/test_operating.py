@@ -1,4 +1,4 @@
-"""What an operator meets on a bad night: slow and hostile clients, restarts, lost secrets."""
+"""Operation under stress: slow and hostile clients, restarts, lost secrets."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_head_starts_no_work(sqlite_shop: Running, route: str) -> None:
 
 
 def request(method: str, path: str, body: object = None, headers: str = "") -> bytes:
-    """Return a request as it goes over the wire."""
+    """Return a request as sent over the wire."""
     data = b"" if body is None else json.dumps(body).encode()
     head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n"
     return f"{head}{headers}\r\n".encode() + data
@@ -98,7 +98,7 @@ def responses(connection: socket.socket) -> list[tuple[int, bytes]]:
 
 @pytest.mark.parametrize("size", [1_000_000, 97, 1])
 def test_requests_are_answered_in_order_however_they_are_cut(tmp_path: Path, size: int) -> None:
-    """Decisions and rewards that come whole take a shorter way than others."""
+    """Decisions and rewards that arrive in one piece take a faster path."""
     limits = ServerSettings(keep_alive_seconds=1, max_request_bytes=2_000)
     with (
         running(f"sqlite:///{tmp_path}/shop.db", tmp_path, server=limits) as server,
@@ -129,7 +129,7 @@ def test_requests_are_answered_in_order_however_they_are_cut(tmp_path: Path, siz
 
 
 def test_a_stop_waits_for_open_requests(tmp_path: Path) -> None:
-    """Of which half was sent; small ones and large ones take different ways."""
+    """Half of the body was sent; small and large bodies take different paths."""
     (tmp_path / "shop.toml").write_text(TOML.format(log_requests="false"))
     ann = {"user": "ann", "context": "lunch"}
     with (
@@ -174,7 +174,7 @@ def test_a_connection_that_is_to_be_closed_is_closed(sqlite_shop: Running) -> No
 def test_unreadable_requests_get_the_one_error_shape(
     sqlite_shop: Running, sent: bytes, status: int, code: str
 ) -> None:
-    """Also after other requests on the same connection."""
+    """Also on a connection that has served other requests."""
     for first in ("", "/healthz", "/readyz"):
         with connected(sqlite_shop) as connection:
             if first:
@@ -187,7 +187,7 @@ def test_unreadable_requests_get_the_one_error_shape(
 
 @pytest.mark.parametrize("start", [b"X-Long: ", b""])
 def test_headers_without_an_end_are_refused(sqlite_shop: Running, start: bytes) -> None:
-    """Also the trailers of a body in chunks."""
+    """Also in the trailers of a chunked body."""
     first = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
     if not start:
         first = b"POST /v1/shop/decide HTTP/1.1\r\nHost: localhost\r\n"

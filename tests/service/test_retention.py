@@ -1,4 +1,4 @@
-"""Old decisions are deleted with all that came of them, and nothing else is."""
+"""Old decisions are deleted with everything that belongs to them, and nothing else is."""
 
 from collections import Counter
 from pathlib import Path
@@ -77,7 +77,7 @@ def test_decisions_are_deleted_when_they_are_old_enough(store: str, tmp_path: Pa
 
 
 def test_what_is_being_deleted_is_not_learned_from(tmp_path: Path) -> None:
-    """Half a minute's decisions may be gone before their rewards are, or the other way round."""
+    """Within half a minute decisions may be deleted before their rewards, or after them."""
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, SHOP) as server:
         with server.prepared.database.connected() as connection, connection.transaction():
             connection.execute("UPDATE campaigns SET created_ms = 0")

@@ -1,4 +1,4 @@
-"""What is decided, what is taken in for it, and what is refused; on both databases."""
+"""Decisions, accepted rewards, and refused ones, on both databases."""
 
 import io
 import time
@@ -25,7 +25,7 @@ def exported(server: Running) -> dict[str, dict[str, Any]]:
 
 
 def closed(server: Running) -> dict[str, dict[str, Any]]:
-    """Shorten the window, wait until it has closed, and return what can be learned from."""
+    """Shorten the window, wait until it has closed, and return the learnable decisions."""
     close_windows(server)
     return exported(server)
 
@@ -189,7 +189,7 @@ def test_rewards_outside_the_stated_range_are_refused(store: str, tmp_path: Path
 
 
 def test_the_reward_of_a_decision_that_was_never_recorded_brings_it_back(shop: Running) -> None:
-    """As after a crash: the token alone says what was decided."""
+    """As after a crash: only the token records the decision."""
     decision = shop.decide("dora", "dinner")
     until(lambda: shop.get("/v1/shop/status")["decisions"] == 1)
     with shop.prepared.database.connected() as connection:

@@ -1,4 +1,4 @@
-"""Visitors of a shop, some of whom collude, over HTTP."""
+"""Visitors of a shop over HTTP, some of them colluders."""
 
 from __future__ import annotations
 

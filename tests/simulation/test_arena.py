@@ -15,14 +15,14 @@ from unswayed.simulation.attacks.registry import make_attack
 
 
 class Recorder(Believer):
-    """A believer that keeps what it was shown."""
+    """A believer that records its rounds."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.shown: list[tuple[IntArray, IntArray, FloatArray]] = []
 
     def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        """Keep, then play."""
+        """Record the round, then play."""
         self.shown.append((users.copy(), contexts.copy(), outcomes.copy()))
         return super().play(users, contexts, outcomes)
 
@@ -31,7 +31,7 @@ class LazyRecorder(Recorder):
     """Another algorithm: always plays the first action."""
 
     def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        """Keep, then play action 0."""
+        """Record the round, then play action 0."""
         self.shown.append((users.copy(), contexts.copy(), outcomes.copy()))
         return np.zeros(users.size, dtype=np.int64)
 
@@ -130,7 +130,7 @@ def test_the_coalition_is_never_larger_than_its_share(
 
 
 class Misfit(Attack):
-    """Answers or appears where it cannot."""
+    """Returns invalid rewards or contexts."""
 
     name = "misfit"
     summary = "wrong"

@@ -1,4 +1,4 @@
-"""The walls: what an attack does not claim to know, it does not get."""
+"""An attack gets only the knowledge that it declares."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NEEDED = {
 
 @dataclass(kw_only=True)
 class Spy(Attack):
-    """Claims some knowledge, asks for one thing, and notes every round it is shown."""
+    """Declares some knowledge, reads one field, and records every round it is shown."""
 
     name = "spy"
     summary = "asks"
@@ -49,7 +49,7 @@ class Spy(Attack):
         return np.zeros((turn.contexts.size, self.briefing.n_actions))
 
     def observe(self, played: PlayedRound) -> None:
-        """Note the round."""
+        """Record the round."""
         self.seen.append(played)
 
 

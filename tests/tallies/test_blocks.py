@@ -41,7 +41,7 @@ def both(rng: np.random.Generator, bounds: tuple[int, ...]) -> tuple[SparseRows,
 def test_rows_in_blocks_answer_as_the_rows_of_one_matrix(
     bounds: tuple[int, ...], rng: np.random.Generator
 ) -> None:
-    """One block gives the same bits; several differ by the order of a few additions."""
+    """One block gives the same bits; several differ only by the order of additions."""
     one, blocks = both(rng, bounds)
     weights, centre, directions = rng.random(300), rng.normal(size=48), rng.normal(size=(48, 3))
     pairs = [

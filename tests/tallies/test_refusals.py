@@ -1,4 +1,4 @@
-"""What cannot be tallied, added up, stored or learned from is refused in one whole sentence."""
+"""Errors of tallying, merging, storing and learning are each one sentence."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_log_at_the_limits_is_learned_from() -> None:
 
 
 def test_an_index_has_the_fields_of_its_format(tmp_path: Path) -> None:
-    """A later version must read it: names and layout are a promise."""
+    """Later versions must read it: names and layout are part of the format."""
     digest = add_log(tmp_path, None, DAY, {"source": "täglich.csv"}).logs[0]["digest"]
     assert json.loads((tmp_path / "tallies.json").read_text(encoding="utf-8")) == {
         "format": "unswayed-tallies",
@@ -171,7 +171,7 @@ def test_tallies_of_another_version_are_refused(tmp_path: Path) -> None:
 
 
 def rewritten(folder: Path, kind: str, **columns: Any) -> None:
-    """Write other columns to the entries or the users of a folder."""
+    """Rewrite columns of the entries or the users of a folder."""
     (path,) = folder.glob(f"{kind}-*.parquet")
     table = pq.read_table(path).to_pydict()
     pq.write_table(pa.table({**table, **columns}), path)
@@ -213,7 +213,7 @@ def rewritten(folder: Path, kind: str, **columns: Any) -> None:
 def test_pieces_with_invalid_indices_are_refused(
     kind: str, columns: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
-    """Loops follow them blindly."""
+    """Compiled loops do not check them."""
     add_log(tmp_path, None, DAY, {})
     cells = {"cells": np.array([0, 3], np.int32)} if kind == "entries" else {}
     rewritten(tmp_path, kind, **{**cells, **columns})

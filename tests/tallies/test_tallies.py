@@ -40,7 +40,7 @@ def test_an_empty_log_has_empty_rows() -> None:
 
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_chosen_rows_keep_every_column(rng: np.random.Generator, is_weighted: bool) -> None:
-    """Rewards that do not add up exactly leave remainders, which must be chosen with their sums."""
+    """Inexact sums of rewards leave remainders, which must be selected with them."""
     users, contexts, actions, _ = random_log(rng, 500)
     rewards, weights = rng.random(500) / 3, rng.random(500) + 0.1 if is_weighted else None
     whole = tally(users, contexts, actions, rewards, **SHAPE, weights=weights)

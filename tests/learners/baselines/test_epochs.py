@@ -13,7 +13,7 @@ Streams = Callable[..., np.random.Generator]
 
 
 class LiteralEpochs:
-    """One context, one epoch after another, straight from the descriptions."""
+    """The algorithm for one context, epoch by epoch, as in the descriptions."""
 
     def __init__(self, kind: str, n_actions: int, unit_plays: float) -> None:
         self.kind, self.unit_plays = kind, unit_plays
@@ -35,7 +35,7 @@ class LiteralEpochs:
 
     @property
     def n_arrivals(self) -> int:
-        """How long the running epoch is."""
+        """Length of the running epoch."""
         return ceil(sum(self.planned))
 
     def step(self, u: float, outcome: np.ndarray) -> int:

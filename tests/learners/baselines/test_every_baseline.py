@@ -1,4 +1,4 @@
-"""What holds for each exported baseline."""
+"""The contract of every exported baseline."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -96,7 +96,7 @@ def attacked(rng: np.random.Generator, *, n: int, size: float) -> Arrivals:
 def test_pooling_without_robustness_is_swayed_by_a_fifth_of_the_users(
     spec: LearnerSpec, streams: Streams
 ) -> None:
-    """Negative control: who does not ask who is paying ends up with the pushed action."""
+    """Negative control: a learner that ignores who pays ends up with the pushed action."""
     setting = small_setting(
         streams("play"), n_users=10, n_contexts=2, n_actions=3, interactions_per_user=2000
     )

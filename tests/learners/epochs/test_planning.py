@@ -31,7 +31,7 @@ def a_policy(means: list[list[float]], contexts: tuple[str, ...], **changes: Any
 
 
 def the_plan(**changes: Any) -> EpochPlan:
-    """Return a plan that holds a tenth of the users back; lunch is sticky, all else is spread."""
+    """Return a plan with a control group of a tenth; lunch is sticky, other contexts are not."""
     known, unknown = (
         Rule(
             action="cake",
@@ -136,7 +136,7 @@ LUNCH = [[0.1, 0.6, 0.55]]
 
 
 def survivors(policy: Policy, plan: EpochPlan | None = None) -> tuple[EpochPlan, set[object]]:
-    """Return the next plan, and what survives at lunch."""
+    """Return the next plan, and the surviving actions at lunch."""
     plan = planned(the_plan() if plan is None else plan, policy)
     return plan, set(plan.rule("lunch").surviving)
 
@@ -157,7 +157,7 @@ def test_an_action_goes_when_its_worst_case_interval_lies_below_the_best() -> No
 
 
 def test_a_wrongly_paused_action_comes_back_in_the_next_review() -> None:
-    """The best action goes by a lie, is explored again in a review, and wins by new evidence."""
+    """The best action is eliminated by lies, explored in a review epoch, and wins again."""
     lied = a_policy([[0.1, 0.2, 0.95]], ("lunch",))
     plan, left = survivors(lied)
     assert left == {"cake"}

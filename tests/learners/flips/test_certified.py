@@ -1,4 +1,4 @@
-"""Flip fractions of whole decisions: brackets, attacks that were carried out, and labels."""
+"""Flip fractions of whole decisions: bounds, attacks that attain them, and labels."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_more_suspicion_withstands_more_accounts_when_the_lead_is_large(
 
 
 def test_an_action_seen_by_few_is_lost_when_they_stay_away(rng: np.random.Generator) -> None:
-    """Six accounts met the chosen action, fewer than are trimmed of its group of fifty."""
+    """Well separated means change only if more is replaced than is trimmed at one end."""
     visitors = np.append(np.arange(0, 12, 2), np.arange(1, 9, 2))
     users = np.append(np.repeat(np.arange(100), 3), visitors)
     contexts = np.append(np.zeros(300, np.int64), np.ones(10, np.int64))
@@ -156,7 +156,7 @@ def test_rare_contexts_get_one_account(rng: np.random.Generator) -> None:
 def test_loud_accounts_below_the_certified_share_change_no_decision(
     loud: float, rng: np.random.Generator
 ) -> None:
-    """Rewards of 0 and 1 in three contexts: loud accounts do not move where rewards start."""
+    """Rewards of 0 and 1 in three contexts: loud accounts do not move the origin of rewards."""
     tallies, design = sticky_world(rng, n_users=900, n_contexts=3, n_actions=3, n_plays=20)
     before = learned(tallies, design, 0.2)
     bounds = flip_bounds("paper", tallies, design, before, alpha=0.2)

@@ -1,4 +1,4 @@
-"""Counts of replaced points, held to trying every way of replacing them."""
+"""Counts of replaced points, against brute force over all replacements."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_bounds_equal_trying_every_replacement(
 def test_removing_points_never_takes_fewer(
     first: list[float], second: list[float], data: st.DataObject
 ) -> None:
-    """The cut may fall by one for each removed point, as quantiles of a binomial count do."""
+    """The cut may decrease by one per removed point, as quantiles of a binomial count do."""
     groups = [first, second]
     cuts = [data.draw(st.integers(0, (len(group) - 1) // 2)) for group in groups]
     fewest = int(flips_of(groups, cuts).fewest[0])
@@ -119,7 +119,7 @@ def test_a_plain_mean_falls_to_a_single_point() -> None:
 
 
 def test_a_column_that_takes_no_part_needs_a_replaced_point_to_do_so() -> None:
-    """All means are zero; the unseen first column wins the tie as soon as it is seen."""
+    """All means are zero; the unseen first column wins ties once it is seen."""
     flips = trimmed_flips(
         np.array([0.0, 0, 0]),
         np.array([1, 1, 1]),

@@ -1,4 +1,4 @@
-"""What the paper's method returns beside its means."""
+"""Results of the paper's method beside its means."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_intervals_and_both_of_their_parts_fit_together(rng: np.random.Generator
 
 
 def test_a_context_that_nobody_visited_in_the_warm_up_stays_unknown() -> None:
-    """Its probability is zero, so nothing can be divided by it."""
+    """Its probability is zero, so nothing may be divided by it."""
     events = [(user, user % 3, user // 3 % 2, float(user % 7)) for user in range(60)]
     tallies = tallied(events, n_contexts=3, n_actions=2)
     warmup = tallied([(user, user % 2, 0, 0.0) for user in range(60)], n_contexts=3, n_actions=2)

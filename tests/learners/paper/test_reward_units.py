@@ -1,4 +1,4 @@
-"""Where rewards are measured from: two values, or the median user's mean."""
+"""The origin of rewards: the smaller of two values, or the median user's mean."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Event = tuple[int, int, int, float]
 def two_values(
     n_low: int, n_high: int, n_odd: int = 0, *, low: float = 0.0, high: float = 1.0
 ) -> Tallies:
-    """Return a log of users who show the low value only, both, or something else.
+    """Return a log of users who report the low value only, both values, or another value.
 
     One further user has no interactions.
     """
