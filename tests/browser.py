@@ -26,7 +26,7 @@ FLAGS = (
     "--disable-sync",
 )
 
-#: Seconds that anything may take.
+#: Timeout in seconds for any step.
 PATIENCE = 30.0
 
 WIDE, NARROW = (1200, 900), (390, 844)
@@ -173,7 +173,7 @@ def browser(folder: Path) -> Iterator[Browser]:
         [
             "bash",
             "-c",
-            f'exec "$@" 3<&{their_in} 4>&{their_out}',  # the pipe's ends have fixed numbers
+            f'exec "$@" 3<&{their_in} 4>&{their_out}',  # the file descriptors of the pipe are fixed
             "bash",
             chromium,
             *FLAGS,

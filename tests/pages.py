@@ -16,17 +16,18 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-#: A line above a block that is not run says why; what stands in a comment is run, and not shown.
+#: A comment line above a block tells why it is not run; blocks inside comments are run, but not
+#: shown.
 _BLOCK = re.compile(
     r"(?:^<!-- not run: (?P<reason>.+?) -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$"
     r"|^<!-- run first\n(?P<first>.*?)^-->$",
     re.MULTILINE | re.DOTALL,
 )
 
-#: Seconds that the blocks of a page may take each.
+#: Timeout in seconds for each block of a page.
 _LIMIT = 300
 
-#: The port of servers in pages; a reader here takes a free one instead.
+#: The port of servers in pages; a free one is used instead.
 _PORT = "8321"
 
 

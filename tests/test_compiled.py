@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-# What a container often is: neither the program's folder nor a home folder can be written.
+# As in many containers: neither the installation nor a home folder is writable.
 READ_ONLY = """
 from numba.core import caching
 caching.CompileResultCacheImpl._locator_classes = [caching.UserProvidedCacheLocator]

@@ -11,7 +11,7 @@ from tests.pages import PAGES, ROOT, Block, Reader, blocks_of
 SHELL = ("sh", "console")
 LANGUAGES = ("python", "toml", *SHELL)
 
-#: Blocks that may stay unrun; more of them and the pages are no longer tested.
+#: Blocks that may be skipped; with more of them the pages would not really be tested.
 MOST_UNRUN = 11
 
 

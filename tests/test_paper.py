@@ -78,7 +78,7 @@ def test_base_case_1_finds_the_best_arm_with_every_estimator(
     columns = plays(rng, S=1, A=5, sticky=1, L=4000 if is_split else 400, N=10)
     alpha = ALPHA
     if is_split:
-        honest = columns[0] >= ALPHA * 4000 - 20  # half a per cent are left of the colluders
+        honest = columns[0] >= ALPHA * 4000 - 20  # half a percent of the colluders are left
         columns, alpha = tuple(column[honest] for column in columns), 0.01  # type: ignore[assignment]
     else:
         assert plain_choice(columns, 1, 5).tolist() == [BAD]  # the negative control

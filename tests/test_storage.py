@@ -120,7 +120,7 @@ def test_drafts_of_killed_processes_are_removed_and_others_stay(tmp_path: Path) 
     assert writer.stdout is not None
     writer.stdout.readline()
     write(target, "first")
-    assert len(names_in(tmp_path)) == 2  # the other's draft is alive
+    assert len(names_in(tmp_path)) == 2  # the other process's draft is in use
     writer.send_signal(signal.SIGKILL)
     writer.wait()
     writer.stdout.close()

@@ -12,13 +12,13 @@ from unswayed.errors import InputError, option
 USABLE_SHARE = 0.75
 
 #: Peak bytes of `unswayed learn` with the default method, measured with the command in
-#: docs/reliability.md and rounded up: for each row, user, context, and cell of the policy.
+#: docs/reliability.md and rounded up: per row, user, context, and cell of the policy.
 ROW_BYTES = 150
 USER_BYTES = 250
 CONTEXT_BYTES = 600
 CELL_BYTES = 650
 
-#: Where Linux says what is free, and what a container may use and uses (versions 2 and 1).
+#: Files in which Linux reports free memory, and a container's limit and usage (versions 2 and 1).
 _MEMINFO = Path("/proc/meminfo")
 _GROUPS = (
     (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),

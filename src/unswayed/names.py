@@ -15,7 +15,8 @@ T = TypeVar("T")
 Target = TypeVar("Target", bound=Callable[..., Any])
 
 
-_CLOSE = 0.65  # Ours: similarity of a suggestion; 0.6, the default, suggests "secret" for "user"
+# Ours: minimum similarity of a suggestion; the default, 0.6, suggests "secret" for "user"
+_CLOSE = 0.65
 
 
 def closest(name: str, choices: Iterable[str]) -> str | None:

@@ -34,11 +34,11 @@ def _load(name: str) -> None:
         assert spec is not None
         assert spec.loader is not None
         module = util.module_from_spec(spec)
-        sys.modules[module.__name__] = module  # dataclasses look their module up
+        sys.modules[module.__name__] = module  # dataclasses look up their module
         spec.loader.exec_module(module)
     except InputError:
         raise
-    except Exception as error:  # a plugin may fail in any way
+    except Exception as error:  # a plugin may raise anything
         raise InputError(
             f"the plugin {name} in {VARIABLE} cannot be imported ({type(error).__name__}: "
             f"{error}); fix it, or take it out of {VARIABLE}."

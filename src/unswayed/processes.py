@@ -59,7 +59,7 @@ class WorkerPool(ProcessPoolExecutor):
         A terminal signals all processes at once, and those that still import would print
         tracebacks. Another thread of this process gets the signal meanwhile.
         """
-        resource_tracker.ensure_running()  # which unblocks signals when it starts
+        resource_tracker.ensure_running()  # which unblocks signals on start
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             return super().submit(fn, *args, **kwargs)

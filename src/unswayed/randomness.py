@@ -24,7 +24,7 @@ def generator(seed: int, *path: int | str) -> np.random.Generator:
     if seed < 0:
         raise InputError(f"{option('--seed')} is {seed}: it must be 0 or larger.")
     key = tuple(
-        # A leading 1 keeps names apart from plain numbers.
+        # A leading 1 distinguishes names from plain numbers.
         (1 << 32) | zlib.crc32(part.encode()) if isinstance(part, str) else part
         for part in path
     )

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from unswayed.errors import InputError, Note
 
-#: Ours: how long to wait for another run that holds a folder, and when to say so.
+#: Ours: how long to wait for another run that holds a folder, and when to report that.
 LOCK_SECONDS = 600.0
 _NOTE_SECONDS = 1.0
 _POLL_SECONDS = 0.05
@@ -30,16 +30,16 @@ _LOCK = ".lock"
 _DRAFT_ENDING = ".part"
 _FOLDER_PREFIX = "unswayed-"
 
-#: Bytes of a target's name that a draft carries: names have at most 255.
+#: Maximum bytes of a target's name in its draft's name: names have at most 255.
 _NAME_BYTES = 180
 
 #: Errors of file systems that cannot sync a folder.
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EBADF)
 
-#: Errors that end when there is more room.
+#: Errors that disappear when there is more room.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-#: Drafts and temporary folders of this process that are not finished.
+#: Unfinished drafts and temporary folders of this process.
 _unfinished: set[Path] = set()
 
 Target = str | os.PathLike[str]
@@ -239,7 +239,7 @@ def _is_unlocked(path: Path) -> bool:
 def _try_lock(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # held by somebody, or a file system without locks
+    except OSError:  # held by another process, or a file system without locks
         return False
     return True
 

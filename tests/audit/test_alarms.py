@@ -46,7 +46,7 @@ def test_it_takes_as_many_accounts_as_the_share_says(attacked: Audit) -> None:
 
 @pytest.mark.parametrize("n_accounts", [3, LEAST_ACCOUNTS - 1])
 def test_few_accounts_cannot_ring_it_however_loud(n_accounts: int) -> None:
-    # The same ten items with five stars each: as much lockstep as there can be.
+    # The same ten items with five stars each: maximal lockstep.
     drawn = market(np.random.default_rng(2), n_groups=0)
     table = drawn.table()
     bots = pa.table(

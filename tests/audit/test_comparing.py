@@ -96,7 +96,7 @@ def test_honest_accounts_are_not_flagged_for_what_was_before_the_review(
     path.write_text("user,status,date\n" + "".join(f"{u},honest,{date}\n" for u in chosen))
     left = set(unswayed.audit_log(drawn.table(), known=path).table("cases")["user"].to_pylist())
     assert not left & set(chosen[:4])
-    # What they did after the review still counts.
+    # Events after the review still count.
     assert bool(left & set(chosen[4:])) == is_dated
 
 
@@ -138,5 +138,5 @@ def test_a_small_push_is_found_whatever_share_is_stated() -> None:
         found = unswayed.audit_log(table, alpha=alpha)
         assert found.verdict == ("attacked" if n_bots else "nothing found")
         assert found.share.low <= n_bots / 5_000 <= found.share.high
-        # Names of options are put in words, not printed raw with what marks them.
+        # Options are named in words, without control characters.
         assert "u0002" not in json.dumps(found.to_json())

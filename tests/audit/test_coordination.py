@@ -54,7 +54,7 @@ def test_paid_groups_rank_above_others_over_all_and_within_items(
     assert _within_items(found, drawn) > 0.95
     assert found.is_flagged[drawn.is_paid].mean() > 0.5
     assert found.is_flagged[~drawn.is_paid].mean() < 0.01
-    # The negative control: how much somebody rates does not give them away.
+    # The negative control: activity alone does not give an account away.
     activity = drawn.ratings().activity.astype(float)
     assert area_under_curve(activity, drawn.is_paid) < 0.6
 
@@ -110,7 +110,7 @@ def test_likes_are_audited_by_what_accounts_chose(rng: np.random.Generator) -> N
 
 def test_the_order_of_rows_and_of_accounts_changes_nothing(rng: np.random.Generator) -> None:
     drawn = market(rng, n_honest=400, n_groups=3)
-    # Ratings of an item that somebody rated twice differ: the first one counts.
+    # Several ratings of an item by one account differ: the first one counts.
     pairs = drawn.users * drawn.n_items + drawn.items
     _, first = np.unique(pairs, return_index=True)
     drawn = drawn._replace(

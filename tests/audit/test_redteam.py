@@ -33,7 +33,7 @@ def test_it_is_said_from_which_share_on_a_push_is_found(
     options = ["--regime", "server", "--inject", "push:0.15", "--target", "1", "--out", report]
     run("audit", log, *options, "--json")
     told = json.loads(capsys.readouterr().out)
-    # What is injected is no part of the audit itself.
+    # Injected accounts are not part of the audit itself.
     assert told["verdict"] != "attacked"
     team = told["red_team"]
     assert (team["kind"], team["target"], team["accounts"]) == ("push", "1", 600)
@@ -74,7 +74,7 @@ def test_lies_are_the_best_or_the_worst_reward_and_large_logs_are_sampled(
     usual = unswayed.audit_log(_log(rng), inject="nuke:0.05", target=1, regime="server")
     assert usual.red_team is not None
     assert usual.red_team.sizes[-1]["naive_shift"] == pytest.approx(-0.25 * 0.4, abs=0.02)
-    # Verdicts that do not grow with the share are said as they are.
+    # Verdicts that do not increase with the share are reported unchanged.
     none, *_, last = ({**row, "attacked": False} for row in usual.red_team.sizes)
     missed = replace(usual.red_team, sizes=[none, last])
     assert missed.statement == "The audit finds this attack at no share up to 40%."

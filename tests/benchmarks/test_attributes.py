@@ -35,7 +35,7 @@ def test_the_best_actions_score_one_and_random_ones_zero(rng: np.random.Generato
     world = build(kind, 0)
     n_visits, n_actions = world.means.shape
     assert world.share(np.asarray(world.means.argmax(axis=1))) == 1.0
-    # Twenty thousand visits: four standard errors of the mean of a share within about ±2.
+    # Twenty thousand visits: four standard errors of a mean of scores within about ±2.
     random = np.asarray(rng.integers(n_actions, size=n_visits))
     assert abs(world.share(random)) < 4 * 2 / np.sqrt(n_visits)
     honest = world.without_bots()

@@ -32,7 +32,7 @@ def test_markets_flag_as_few_honest_accounts_as_audits_say() -> None:
     ]
     flagged = float(np.mean([row.flagged_honest for row in rows]))
     assert flagged <= _bound(FLAGGED_WHERE_USERS_CHOSE, 3_000 * len(rows))
-    # The negative control: not by flagging nobody.
+    # The negative control: flagging nobody does not count.
     assert np.mean([row.flagged_bad for row in rows]) > 0.6
     assert min(row.auc for row in rows) >= 0.9
     assert min(row.auc_within_items for row in rows) >= 0.7

@@ -15,7 +15,7 @@ def test_the_gap_at_the_limit_takes_just_the_stated_coalition(alpha: float) -> N
     gap = limit(kind, alpha)
     base = kind.base - gap / 2.0
     assert float(smallest_coalition(gap, PLAYS, base=base)) == pytest.approx(alpha)
-    # More contexts to be seen in, or tastes to hide among, move it as they must.
+    # More contexts to be detected in, or tastes to hide among, move it in the right direction.
     assert limit(KINDS["ten contexts"], alpha) < gap < limit(KINDS["tastes"], alpha)
 
 

@@ -183,7 +183,7 @@ def test_few_accounts_join_a_log_that_stays_as_it_was(
 @pytest.mark.parametrize("attack", FEW_ATTACKS)
 def test_few_accounts_turn_the_plain_mean(attack: str, seed: int) -> None:
     """Negative control: without caps three accounts with a tenth of the traffic suffice."""
-    # What nearly nobody clicks cannot be sunk: that takes rewards that are often high.
+    # An action with almost no clicks cannot be nuked: that takes frequent high rewards.
     family = {"wholesale": "baskets", "sink": "coin"}.get(attack, "clicks")
     without, joined = few_accounts(3, seed, attack=attack, family=family)  # type: ignore[arg-type]
     changed = without.naive() != joined.naive()

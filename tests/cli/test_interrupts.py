@@ -13,7 +13,7 @@ import pytest
 from tests.cli.shop import café_log
 from tests.cli.test_main import COMMAND
 
-#: How long a command may take to stop.
+#: Maximum time in seconds until a command stops.
 SECONDS = 2.0
 
 
@@ -76,7 +76,7 @@ def assert_stopped(result: tuple[int, str, float], folder: Path) -> None:
     assert "Traceback" not in said
     assert "Warning" not in said
     assert taken < SECONDS
-    if code != 0:  # else it was done before
+    if code != 0:  # otherwise it had finished before
         assert (code, said.strip().splitlines()[0][:7]) == (130, "Stopped")
         assert list(folder.rglob("*.part")) == []
         assert [path.name for path in (folder / "tmp").glob("unswayed-*")] == []

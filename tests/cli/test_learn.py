@@ -55,13 +55,13 @@ def test_the_default_method_takes_colluders_out_and_claims_no_certificate(
     assert "withstands" not in printed
     written = json.loads((tmp_path / "p.json").read_text())
     assert written["method"] == "bounded"
-    # A tenth of the users lie, loudly and all alike, and hardly anybody else pays for it.
+    # A tenth of the users lie loudly and alike, and hardly anybody else buys.
     assert 0.05 < written["source"]["evidence"]["removed"] < 0.15
     assert "flip_fraction" not in written
 
     unswayed("learn", log, "--alpha", 0.1, "--method", "paper", "--out", tmp_path / "p.json")
     printed = " ".join(capsys.readouterr().out.split())
-    # Plays were uniform: the filter decides, of which no bound is known either.
+    # Plays were uniform, so the filter decides, for which there is no bound either.
     assert "withstands: no coalition below" not in printed
     written = json.loads((tmp_path / "p.json").read_text())
     assert written["method"] == "paper"

@@ -19,7 +19,7 @@ from unswayed.cli.plan import plan_words
 from unswayed.limits.planner import plan_traffic
 
 COMMAND = Path(sys.executable).with_name("unswayed")
-# Wide, so that messages are not wrapped in the middle of words.
+# Wide, so that messages are not wrapped.
 WIDE = {**os.environ, "COLUMNS": "200"}
 GOOD = {"--contexts": "100", "--actions": "20", "--alpha": "0.1", "--epsilon": "0.05"}
 

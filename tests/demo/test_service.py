@@ -14,7 +14,7 @@ def test_the_service_serves_what_honest_customers_like_where_a_naive_one_is_fool
     assert outcome["unswayed"] == outcome["best"]
     assert set(outcome["naive"].values()) == {"MegaCola"}
     shares = outcome["share_of_honest_purchases"]
-    # A fifth of the customers goes on exploring, and gets less than half of the best.
+    # A fifth of the customers keeps exploring, and gets less than half of the best.
     assert shares["unswayed"][-1] > 0.85
     assert shares["naive"][-1] < 0.7
     assert shares["unswayed"][0] < 0.6

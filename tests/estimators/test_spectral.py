@@ -24,11 +24,11 @@ def _top_variance(rows: FloatArray) -> float:
 
 
 def _certified_distance(sample: Sample, result: MeanEstimate) -> float:
-    """Bound the distance from the oracle by what was kept and removed.
+    """Bound the distance from the oracle by the kept and the removed rows.
 
-    Bound the distance from the oracle by the kept and the removed rows. By Cauchy–Schwarz the kept
-    mean is within sqrt(λ b/(1−b)) of the kept good mean, and that within sqrt(λ_good g/(1−g)) of
-    the oracle.
+    The kept rows have top variance λ and a bad share b; the good rows have λ_good and lost a share
+    g. By Cauchy–Schwarz the kept mean is within sqrt(λ b/(1−b)) of the kept good mean, which is
+    within sqrt(λ_good g/(1−g)) of the oracle.
     """
     kept_good = result.weights[sample.is_good]
     bad_share = max(0.0, 1.0 - kept_good.sum() / result.weights.sum())
@@ -118,7 +118,8 @@ def test_without_an_attack_no_sparse_row_loses_weight(
     for per_row in (2, 5, 25):
         matrix, _, _ = sparse_rows(rng, per_row=per_row)
         assert estimator(matrix, alpha=ALPHA).removed == 0.0
-        if per_row > 2:  # with two entries, rows of one huge column are outliers by any account
+        # with two entries, rows with one huge column are outliers under any scaling
+        if per_row > 2:
             unequal = sparse.csr_array(matrix.multiply(np.exp(rng.standard_normal(300))))
             assert estimator(unequal, alpha=ALPHA).removed == 0.0
 

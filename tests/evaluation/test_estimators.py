@@ -52,7 +52,7 @@ def test_intervals_hold_as_often_as_stated(rng: np.random.Generator) -> None:
         ratios = 4.0 * (rng.integers(4, size=500) == 0)
         found = _value(Terms(users, half, ratios, own - half), np.ones(100))
         held += found.low <= 0.5 <= found.high
-    # A binomial with .95 lies above this but once in a thousand.
+    # A binomial count with p = .95 lies above this except once in a thousand.
     assert held / n_logs > 0.95 - 3.1 * np.sqrt(0.95 * 0.05 / n_logs)
     assert held < n_logs
 

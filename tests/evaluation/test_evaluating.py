@@ -73,7 +73,7 @@ def test_intervals_hold_under_lies_about_what_is_evaluated(
     assert abs(naive.estimate - true) > 0.05
     assert not naive.low <= true <= naive.high
     assert robust.low <= true <= robust.high
-    # Who says nothing good is found less often than who says nothing else; then only the interval
+    # A policy that lies only in favour of one action is detected less often; then only the interval
     # allows for it. Errors of an oracle have a deviation of .006; four of these, and .006 of bias.
     assert lies == "nuke" or abs(robust.estimate - true) < 0.03
     assert found.n_coalitions == 1 or lies == "nuke"
@@ -162,7 +162,7 @@ def test_a_policy_of_this_log_is_cross_fitted_and_others_are_not(rng: np.random.
     # The next day's log has the same users; without times it may have the same events.
     tomorrow = log_with(rng, means=alike)
     assert evaluate_policy(tomorrow, policy, alpha=0.0).fitting == "cross-fitted"
-    # A policy of nobody's method cannot be learned again.
+    # A policy of an unknown method cannot be learned again.
     doubtful = evaluate_policy(events, replace(policy, source={}, method="mine"), alpha=0.0)
     assert doubtful.fitting == "as it is"
     assert any("estimates are too high" in warning for warning in doubtful.warnings)
@@ -186,7 +186,7 @@ def test_a_holdout_is_learned_from_the_past_and_evaluated_on_the_rest(
     found = evaluate_policy(events, policy, alpha=0.1, holdout=0.5)
     assert found.fitting == "holdout"
     assert found.n_events == len(halves[1])
-    # Learned from the past: it plays action 0, which brings .2 of a mean .26 by now.
+    # Learned from the past: it plays action 0, which by now brings .2, while the mean is .26.
     assert {one.action for one in found.contexts} == {0}
     assert found.honest.uplift.low <= -0.06 <= found.honest.uplift.high < 0.0
     for share, sentence in ((0.0, "above 0 and below 1"), (1.5, "above 0 and below 1")):
@@ -233,7 +233,7 @@ def test_results_are_tables_and_json_of_the_promised_shape(rng: np.random.Genera
         for part in (one["value"], one["uplift"], one["uplift_if_nobody_hides"]):
             assert part["low"] <= part["estimate"] <= part["high"]
     assert len(told["contexts"]) == S
-    # Uniform play of five actions: a fifth of the events count, and count alike.
+    # Uniform play of five actions: a fifth of the events count, with equal weights.
     assert told["effective_sample_size"] == pytest.approx(told["matched_events"])
     frame = found.table().to_pandas()
     assert frame["uplift_low"].tolist() == [one.uplift.low for one in found.estimates]

@@ -59,7 +59,8 @@ def test_policies_judged_by_their_own_log_are_not_overstated(
     n_logs = 16
     held = n_held(n_logs, streams, 0.0)
     assert min(held["same log"], held["next day"]) >= fewest(n_logs, 0.001)
-    # The negative control: as it is, the policy looks better than it is by two standard errors.
+    # The negative control: without cross-fitting the policy is overestimated by two standard
+    # errors.
     assert held["same log, as it is"] < fewest(n_logs, 0.001)
 
 

@@ -65,7 +65,7 @@ def test_neither_order_nor_other_users_change_what_is_kept(rng: np.random.Genera
     first = forgotten(events, half_life=4 * DAY)
     mixed = forgotten(events.rows(rng.permutation(len(events))), half_life=4 * DAY)
     assert account(first) == account(mixed)
-    # The last event sets the clock, so it stays.
+    # The last event defines the present, so it is kept.
     some = (events.users < 50) | (events.times == events.times.max())
     fewer = forgotten(events.rows(some), half_life=4 * DAY)
     known = {f"u{code}" for code in range(50)}
@@ -116,7 +116,7 @@ def test_rows_without_a_time_or_from_the_future_are_bad_rows(times: object, reas
     assert reading.provenance.bad_rows == {reason: 1}
     assert reading.events.times is not None
     assert len(reading.events.times) == 2
-    # Who does not forget does not need the times.
+    # Without forgetting times are not needed.
     assert len(read_events(table(times)).events) == 3
 
 

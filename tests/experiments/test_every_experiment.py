@@ -78,7 +78,7 @@ def test_a_tiny_experiment_runs_from_points_to_claims(name: str, tmp_path: Path)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_has_the_learners_it_must_have(name: str) -> None:
     experiment = find_experiment(name)
-    if name == "guessing-game":  # nobody learns in it
+    if name == "guessing-game":  # it has no learner
         assert experiment.algorithms == ("sticky", "uniform")
         return
     assert {"paper", "oracle"} <= set(experiment.algorithms)

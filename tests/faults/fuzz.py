@@ -16,7 +16,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-#: Inputs of each target on record.
+#: Number of recorded inputs of each target.
 INPUTS = {
     "policy": 300_000,
     "index": 250_000,
@@ -30,7 +30,7 @@ INPUTS = {
     "parquet": 2_500,
 }
 
-#: What one input may take.
+#: Limits for one input.
 SECONDS = 60
 MEGABYTES = 2_048
 

@@ -236,7 +236,7 @@ def writers(shop: Shop, n_rounds: int) -> dict[str, Any]:
 def main() -> None:
     """Run rounds, and print the outcome."""
     name, n_rounds, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
-    storage._NOTE_SECONDS = storage.LOCK_SECONDS  # two writers wait, which is no news here
+    storage._NOTE_SECONDS = storage.LOCK_SECONDS  # two writers wait, which is expected here
     np.seterr(all="ignore")
     said = os.dup(1)
     with Path(os.devnull).open("w") as nowhere:

@@ -24,7 +24,7 @@ from unswayed.reports.style import save
 from unswayed.tallies import tally_events
 from unswayed.tallies.store import add_log, load_tallies
 
-#: Where the disk is full, as a share of what is to be written.
+#: Positions at which the disk becomes full, as a share of the output.
 SHARES = (0.0, 0.01, 0.5, 0.99)
 
 
@@ -104,4 +104,4 @@ def test_a_full_disk_leaves_what_was_there_and_a_sentence(
     assert not [path for path in after if path.endswith(".part")]
     if len(before) == 1:
         assert after == before
-    write(rng, tmp_path)  # and when there is room again, it goes on
+    write(rng, tmp_path)  # and when there is room again, it continues

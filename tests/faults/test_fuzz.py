@@ -11,7 +11,7 @@ from tests.faults.targets import TARGETS
 #: Inputs that once ended in a traceback, named after their targets.
 FINDINGS = sorted((Path(__file__).parent / "findings").iterdir())
 
-#: The part of the inputs on record that is tried by `make test-all`.
+#: Fraction of the recorded inputs that `make test-all` tries.
 SHARE = 0.04
 
 

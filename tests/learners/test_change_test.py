@@ -130,7 +130,7 @@ def test_colluders_are_bounded_by_what_the_platform_let_them_play(rng: np.random
     few = most_colluders(t, 200, uniform_design(t), 1e-4)
     assert (few == few[0]).all()
     assert 20 <= few[0] <= 60
-    # Who comes a hundred times to one context is in every cell of it.
+    # A user who visits one context a hundred times is in each of its cells.
     often = tally(
         np.repeat(users, 100),
         np.zeros(100 * n, int),
@@ -139,7 +139,7 @@ def test_colluders_are_bounded_by_what_the_platform_let_them_play(rng: np.random
         **shape(n, 1, 10),
     )
     assert most_colluders(often, 200, uniform_design(often), 1e-4).max() == 200
-    # Unless each keeps one action.
+    # Unless each user keeps one action.
     assert most_colluders(often, 200, sticky_design(often), 1e-4).max() == few[0]
     weighted = tally(
         users, np.zeros(n, int), actions, np.ones(n), **shape(n, 1, 10), weights=np.ones(n)

@@ -23,7 +23,7 @@ from unswayed.learners.options import LearnOptions
 @pytest.fixture(scope="module")
 def threads() -> Iterator[Any]:
     """Yield a client of one worker in this process."""
-    distributed: Any = import_module("distributed")  # publishes no types
+    distributed: Any = import_module("distributed")  # has no type hints
     with distributed.Client(
         processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None
     ) as client:

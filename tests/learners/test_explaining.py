@@ -88,7 +88,7 @@ def test_reports_list_lies_by_items_and_accounts() -> None:
     another_in_each = {"cells": [1, 3, 8], "raises": False, "accounts": 40.0}
     lies = named_lies([about_one, another_in_each], policy)
     assert lies[0]["actions"] == ["cola"]
-    assert lies[0]["contexts"] == 2  # it was never played in the other one
+    assert lies[0]["contexts"] == 2  # it was never played in the other context
     assert lies[1]["by_context"] == {"home": "milk", "search": "tea", "cart": "cola"}
     notes = notes_on_policy(policy, {"evidence": {"lies": lies}, "changed": {"home": "cola"}})
     assert notes[0] == (
@@ -170,7 +170,7 @@ def test_of_equally_frequent_contexts_the_first_comes_first() -> None:
     rows = decision_rows(policy)
     assert [row["code"] for row in rows] == [*range(0, n, 2), *range(1, n, 2)]
     assert {row["runner_up"] for row in rows} == {"tea"}
-    # Without a sampling error nobody knows which part of the interval is which.
+    # Without a sampling error the parts of the interval are unknown.
     assert {row["sampling_error"] for row in rows} == {row["bias_bound"] for row in rows} == {None}
 
 

@@ -105,7 +105,7 @@ def test_where_a_batch_ends_does_not_matter(size: int) -> None:
         np.testing.assert_array_equal(phase.indptr, other.indptr)
         np.testing.assert_array_equal(phase.counts, other.counts)
         np.testing.assert_allclose(phase.sums, other.sums)
-    # Of the plays after the warm-up those count for it that nobody would be asked for any more.
+    # After the warm-up, plays count towards it if their action is no longer assigned to the user.
     is_late = [
         context < 2 and action != drawn(user, context, None)
         for user, context, action in zip(users[40:], contexts[40:], actions[40:], strict=True)

@@ -177,7 +177,8 @@ def test_logs_are_added_to_a_folder_and_learned_from_together(
     del heard[:]
     again = learn(None, tallies=tmp_path, on_step=heard.append)
     assert heard == ["reading", "validating", "learning"]
-    assert again.notes[0] == f"learned from 2 logs in {tmp_path}."  # the bad row is old news
+    # the bad row was reported before
+    assert again.notes[0] == f"learned from 2 logs in {tmp_path}."
     assert again.provenance == both.provenance
     np.testing.assert_array_equal(again.policy.mean_rewards, both.policy.mean_rewards)
     assert len(recorded.given) == 3

@@ -34,7 +34,7 @@ def test_the_cluster_gives_the_same_bits_as_one_machine(
     there = learn_on_cluster(str(folder), alpha=0.1, method=method, client=client, with_users=True)
     assert_same_bits(here, there)
     assert here.policy.source["evidence"] == there.policy.source["evidence"]
-    # The blocks are more than one, or nothing was tested.
+    # More than one block, or nothing is tested.
     assert tallies.n_blocks_for(here.summary.n_events) == 4
 
 
@@ -84,7 +84,8 @@ def test_flip_fractions_of_trimmed_means_are_those_of_one_machine(
     )
     assert_same_bits(here, there)
     assert here.policy.flip_fraction is not None
-    assert (here.policy.flip_fraction > 2 / 900).all()  # more than one account, the trivial bound
+    # more than one account, which would be the trivial bound
+    assert (here.policy.flip_fraction > 2 / 900).all()
 
 
 @METHODS

@@ -63,7 +63,7 @@ def test_a_policy_with_wrong_values_is_refused_or_comes_back(
             for key in path[:-1]:
                 inner = inner[key]
             inner[path[-1]] = wrong
-        except (KeyError, IndexError, TypeError):  # an earlier change took the place away
+        except (KeyError, IndexError, TypeError):  # an earlier change removed this path
             continue
     folder = tmp_path_factory.mktemp("policy")
     (folder / "policy.json").write_text(json.dumps(value), encoding="utf-8")

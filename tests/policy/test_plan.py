@@ -195,7 +195,7 @@ def test_damaged_plans_are_refused_in_words(name: str, bad: object) -> None:
         ("version", True),
         ("is_alarmed", True),
     ]:
-        return  # these can be said of a plan; Python holds True == 1
+        return  # these are valid values of a plan; Python holds True == 1
     with pytest.raises(InputError):
         EpochPlan.from_json(value)
     del value[name]

@@ -104,7 +104,7 @@ def test_a_browser_shows_it_without_complaint(page: str, tmp_path: Path) -> None
     ]
     seen = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert shot.stat().st_size > 5_000
-    # What the page itself complains of; refused styles and scripts would be named here.
+    # Console messages of the page; blocked styles and scripts would be listed here.
     assert "CONSOLE" not in seen.stderr
     dumped = subprocess.run(
         [*command[:-2], "--dump-dom", command[-1]],
@@ -143,7 +143,7 @@ def test_tables_are_sorted_filtered_and_downloaded_without_a_network(
         )
         assert all(name in text for text in left)
         assert len(left) < len(scores)
-        # What is saved: the whole table, filtered or not.
+        # The saved file: the whole table, filtered or not.
         tab.value(
             "window.Blob = class extends Blob"
             " { constructor(p, o) { super(p, o); window.saved = p[0] } }; 1"

@@ -23,7 +23,7 @@ from unswayed.service.serving import Prepared, Server, create_app, prepare
 from unswayed.service.settings import Configuration, ServerSettings, Settings
 from unswayed.service.tokens import Secrets
 
-#: Two contexts and three actions, a window that tests can wait for.
+#: Two contexts and three actions, and a short reward window.
 SHOP = Settings(contexts=("lunch", "dinner"), actions=("soup", "curry", "cola"), reward_window=60.0)
 
 
@@ -92,7 +92,7 @@ def running(
         server=server or ServerSettings(), campaigns={name: settings.checked()}
     )
     if not (folder / "test.secret").exists():
-        # Always the same users explore, so that a test does not depend on luck.
+        # The explorers are always the same users, so that tests are deterministic.
         Secrets(b"sixteen bytes ok").save(folder / "test.secret")
     prepared = prepare(configuration, store=store, secret_path=folder / "test.secret")
     with serving(prepared, folder, configuration.server, needs_keys=needs_keys) as found:

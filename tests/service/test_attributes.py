@@ -140,7 +140,7 @@ def test_a_partition_is_learned_served_and_rolled_back_while_accounts_claim_attr
         first = decide(server, attributes={"country": "DE"})
         assert (first["leaf"], first["is_known"], first["plan"]) == ("everybody", True, 1)
         rewards = visit(server, rng, visits=8, colluders=200)
-        # The plain mean is fooled in both: .30 against .22 in 1,300 plays each, five deviations.
+        # The plain mean is misled in both: .30 against .22 in 1,300 plays each, five deviations.
         for segment in ("tea", "milk"):
             means = {action: np.mean(rewards[segment, action]) for action in CAFE.actions}
             assert max(CAFE.actions, key=means.__getitem__) == "cola"
@@ -154,7 +154,7 @@ def test_a_partition_is_learned_served_and_rolled_back_while_accounts_claim_attr
         assert list(served["plan"]["contexts"]) == policy.context_labels.texts
         assert served["plan"]["epoch"] == 1
 
-        # It was learned as from the export, which has a column for each feature.
+        # It was learned like the export, which has a column for each feature.
         again = learn_log(log, features=list(FEATURES), trusted=["hour"], alpha=CAFE.alpha).policy
         assert again.partition is not None
         assert again.partition.hash == policy.partition.hash
@@ -182,7 +182,7 @@ def test_a_partition_is_learned_served_and_rolled_back_while_accounts_claim_attr
         server.post("/v1/shop/reward", {"token": other["token"], "reward": 1.0})
         assert server.get(f"/v1/shop/decisions/{other['id']}/explain")["is_reproduced"]
 
-        # Reports and audits see the leaves, too.
+        # Reports and audits are by leaf, too.
         audit = server.get("/v1/shop/audit")
         # Of 200 colluders, 160 ± 6 have praised cola twice or more, and nothing else.
         assert audit["flagged"] > 100

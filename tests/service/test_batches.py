@@ -104,7 +104,7 @@ def test_malformed_rows_have_errors_of_their_own(sqlite_shop: Running) -> None:
     wrongs: list[Any] = [{"decisions": 5}, {"decision": []}, [], {"decisions": [good], "more": []}]
     for wrong in wrongs:
         assert sqlite_shop.refused("POST", "/v1/shop/decide/batch", wrong) == (422, "bad_body")
-    # Half a surrogate pair behind a malformed row: the whole is no JSON.
+    # Lone surrogate after a malformed row: the whole body is invalid JSON.
     raw = b'{"decisions": [1, {"user": "\\ud800", "context": "lunch"}]}'
     response = sqlite_shop.http.post("/v1/shop/decide/batch", content=raw)
     assert (response.status_code, response.json()["error"]["code"]) == (400, "not_json")

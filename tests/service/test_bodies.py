@@ -2,7 +2,7 @@
 
 from tests.service.running import Running
 
-#: Route, body, and what is said of it.
+#: Route, body, and error message.
 WRONG = (
     (
         "decide",

@@ -148,7 +148,7 @@ def test_large_and_frequent_requests_are_refused(tmp_path: Path) -> None:
         assert server.refused("POST", "/v1/shop/decide/batch", batch) == (413, "too_large")
         found = {server.call("GET", "/v1/shop").status_code for _ in range(120)}
         assert found == {200, 429}
-        # Pages need no key to report what they show, and are limited all the same.
+        # Pages need no key to report what they show, but are rate-limited.
         pixels = {server.call("GET", "/v1/shop/shown.gif?token=x").status_code for _ in range(60)}
         assert 429 in pixels
         assert {server.call("GET", "/healthz").status_code for _ in range(60)} == {200}

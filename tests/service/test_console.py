@@ -21,7 +21,7 @@ from unswayed.service.console import pages
 from unswayed.service.console.pages import ASSETS, content
 from unswayed.service.keys import make_key
 
-#: Labels as an enemy would choose them.
+#: Hostile labels.
 HOSTILE = (
     "<script>document.title='owned'</script>",
     '"><img src=x onerror="document.title=\'owned\'">',
@@ -383,7 +383,7 @@ def test_other_sites_cannot_send_forms(sqlite_shop: Running) -> None:
             headers = {} if origin is None else {"Origin": origin}
             assert sqlite_shop.http.post(path, headers=headers).status_code == 403, path
     assert sqlite_shop.get("/v1/shop/learn")["jobs"] == []
-    # A name that somebody else has pointed at this machine is not this machine's.
+    # A name that was pointed at this machine by somebody else is not trusted.
     answer = sqlite_shop.http.get("/", headers={**HTML, "Host": "evil.example"})
     assert answer.status_code == 403
     assert post(sqlite_shop, version).status_code == 303
@@ -402,7 +402,7 @@ def test_pages_hold_no_script_and_load_only_what_is_in_the_package(sqlite_shop: 
         assert sqlite_shop.http.get(address).status_code == 200
     scripts = sum(len(ASSETS[name].encode()) for name in ("htmx.min.js", "uplot.min.js"))
     assert scripts < 95_000
-    assert sqlite_shop.get("/")["service"] == "unswayed"  # programs get what they always got
+    assert sqlite_shop.get("/")["service"] == "unswayed"  # programs get the same as before
     missing = sqlite_shop.http.get("/console/c/nope", headers=HTML)
     assert missing.status_code == 404
     assert "there is no campaign" in missing.text

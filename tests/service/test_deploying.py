@@ -25,7 +25,7 @@ from unswayed.service.supervisor import GRACE_SECONDS
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 
-#: A user who owns nothing.
+#: A user without any files.
 NOBODY = 65534
 
 
@@ -111,7 +111,7 @@ def test_what_was_rewarded_is_there_after_a_restart() -> None:
         return
     with open_folder() as folder:
         prefix, data = folder / "prefix", folder / "data"
-        # Of the system, as on a host: others cannot run that of a user.
+        # Python of the system, as on a host: one in a user's home cannot be run by others.
         system = {**os.environ, "PATH": f"/usr/bin:{os.environ['PATH']}"}
         run(str(DEPLOY / "install"), str(prefix), env=system)
         data.mkdir()

@@ -76,7 +76,7 @@ def test_within_an_epoch_only_the_policy_changes() -> None:
 def test_every_epoch_that_is_over_ends() -> None:
     plan = next_plan_of(make_plan("shop", SHOP), SHOP, POLICY, replace(GROWN, age=40.0))
     assert plan.epoch == 4  # 4, 8, 16 and 32 decisions a user are over
-    assert plan.rule("lunch").surviving == SHOP.actions  # every other epoch looks at all again
+    assert plan.rule("lunch").surviving == SHOP.actions  # review epochs explore all actions again
 
 
 def test_an_alarm_is_remembered_and_more_is_explored() -> None:
@@ -108,7 +108,7 @@ def test_labels_that_were_added_are_explored() -> None:
     assert grown.rule("breakfast").explorer_share == 1.0
     assert grown.rule("lunch").surviving == ("soup", "tea")
     assert grown.rule("lunch").explorer_share > plan.rule("lunch").explorer_share
-    # Later too, but for reviews: nothing is known of it, so nothing rules it out.
+    # Also later, except in reviews: it has no estimate, so nothing excludes it.
     later = next_plan_of(grown, more, POLICY, replace(GROWN, age=16.0))
     assert later.epoch == 3
     assert later.rule("lunch").surviving == ("soup", "tea")

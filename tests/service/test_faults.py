@@ -258,8 +258,8 @@ def test_a_store_that_becomes_read_only_gives_503_until_it_can_be_written(
     for _ in range(3):
         assert sqlite_shop.refused("POST", "/v1/shop/reward", body) == (503, "store_unavailable")
     assert sqlite_shop.refused("POST", "/v1/shop/learn") == (503, "store_unavailable")
-    assert sqlite_shop.get("/v1/shop/status")["rewards"] == 0  # what is there can be read
-    time.sleep(1.0)  # it tries again meanwhile
+    assert sqlite_shop.get("/v1/shop/status")["rewards"] == 0  # the data can be read
+    time.sleep(1.0)  # it retries meanwhile
     assert sqlite_shop.refused("GET", "/readyz") == (503, "not_ready")
     with serving(sqlite_shop.prepared, sqlite_shop.folder) as worker:  # started meanwhile
         assert worker.refused("GET", "/readyz") == (503, "not_ready")

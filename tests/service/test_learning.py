@@ -63,7 +63,7 @@ def test_the_service_learns_the_right_policy_under_attack_and_rolls_back(
         until(lambda: other.decide("new")["plan"] == plan)
         assert {c: other.decide("new", c)["action"] for c in RATES} == {
             "lunch": "soup",
-            "dinner": "soup",  # the baseline: nothing was learned
+            "dinner": "soup",  # the baseline, since nothing was learned
         }
         one.post("/v1/shop/policy/1/activate")
         versions = one.get("/v1/shop/policy/versions")["versions"]
@@ -78,7 +78,7 @@ def test_the_service_learns_the_right_policy_under_attack_and_rolls_back(
         assert status["interactions_per_user"]["users"] == 1_000
         assert status["epoch"]["number"] == 3
         assert (status["epoch"]["age"], status["epoch"]["ends_at_age"]) == (16.0, 32.0)
-        for start in range(0, 20_000, 1_000):  # new users, of whom nothing was learned
+        for start in range(0, 20_000, 1_000):  # new users, who did not take part in learning
             rows = [{"user": f"new {start + n}", "context": "lunch"} for n in range(1_000)]
             one.post("/v1/shop/decide/batch", {"decisions": rows})
         until(lambda: one.get("/v1/shop/status")["decisions"] >= 36_000)
@@ -94,7 +94,7 @@ def test_reviewed_accounts_a_stated_range_and_silence_reach_the_learner(
     server = ServerSettings(known=str(known)).checked()
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings, server=server) as shop:
         visit(shop, rng, n_users=100, visits=4, colluders=0.0)
-        # Crawlers, of whom nobody hears again.
+        # Crawlers, which never come back.
         silent = [{"user": f"crawler {n}", "context": "lunch"} for n in range(150)]
         shop.post("/v1/shop/decide/batch", {"decisions": silent})
         until(lambda: shop.get("/v1/shop/status")["decisions"] == 100 * 8 + 150)

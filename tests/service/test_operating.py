@@ -305,7 +305,7 @@ def test_unfinished_bodies_hold_a_bounded_amount_of_memory(tmp_path: Path) -> No
             response = answered.recv(65_536)
             assert response.startswith(b"HTTP/1.1 503 ")
             assert b'"busy"' in response
-        # Those that were given up hold nothing any more.
+        # Requests that were given up hold no memory.
         path = "/v1/shop/decide/batch"
         until(lambda: server.call("POST", path, large).status_code == 200)
 
@@ -379,7 +379,7 @@ def test_a_hangup_reloads_the_configuration_and_loses_no_request(
 
         def ask() -> None:
             while not is_over.is_set():
-                # A new connection each: those that idle are closed with their worker.
+                # A new connection each: idle ones are closed with their worker.
                 statuses.append(httpx.get(f"{address}/healthz").status_code)
 
         asking = threading.Thread(target=ask)
@@ -465,7 +465,7 @@ def test_a_key_for_a_store_makes_no_campaign(tmp_path: Path) -> None:
 def test_a_policy_learned_from_a_log_is_served(tmp_path: Path) -> None:
     policy = learned_policy((1, 2), ("soup", "curry", "cola"))
     replace(policy, source={}).save(tmp_path / "Week.json")
-    for _ in range(2):  # a restart goes on with it
+    for _ in range(2):  # a restart continues with it
         with (
             command("--policy", "Week.json", "--store", "sqlite:///w.db", folder=tmp_path) as (
                 _,

@@ -28,7 +28,7 @@ CASES = {
     "shadow": msgspec.structs.replace(SHOP, mode="shadow", explore_share=0.4, control_share=0.1),
 }
 
-#: Chance that one of the comparisons of a run fails though all is right.
+#: Probability that some comparison of a run fails by chance.
 FAILURE = 1e-6
 
 

@@ -131,7 +131,7 @@ def test_a_deferred_decision_counts_only_when_it_was_shown(shop: Running) -> Non
 
 def test_an_idempotency_key_gets_the_first_decision_again(shop: Running) -> None:
     first = shop.decide(idempotency_key="visit 7")
-    shop.post("/v1/shop/contexts", {"labels": ["brunch"]})  # another plan decides by now
+    shop.post("/v1/shop/contexts", {"labels": ["brunch"]})  # by now another plan decides
     assert shop.decide(idempotency_key="visit 7") == first
     assert shop.decide(idempotency_key="visit 8")["id"] != first["id"]
     for body in (

@@ -34,7 +34,7 @@ reward_window = 120.0
 learn_every = 60.0
 """
 
-#: Minutes of it, and seconds between its events.
+#: Length in minutes, and seconds between events.
 MINUTES = float(os.environ.get("UNSWAYED_SOAK_MINUTES", "30"))
 KILL_SECONDS, RELOAD_SECONDS, RESTART_SECONDS = 15.0, 70.0, 200.0
 

@@ -44,7 +44,7 @@ def test_a_backup_of_a_busy_store_is_a_store(store: str, tmp_path: Path) -> None
     assert [path.name for path in tmp_path.glob("*copy*")] == ["copy.db"]
     assert not check_store(copy, None)["problems"]
     assert back_up(copy, back)["rewards"] == rows["rewards"]
-    with running(back, tmp_path) as server:  # with the same secret: tokens stay good
+    with running(back, tmp_path) as server:  # with the same secret: tokens stay valid
         server.post("/v1/shop/reward", {"token": token, "reward": 1.0})
     with pytest.raises(InputError, match="is there already"):
         back_up(store, copy)

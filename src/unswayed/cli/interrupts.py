@@ -14,7 +14,7 @@ import sys
 import threading
 from contextlib import suppress
 
-#: What shells expect of a command that Ctrl-C ended.
+#: Exit code that shells expect after Ctrl-C.
 INTERRUPTED = 130
 
 _SHOW_CURSOR = b"\x1b[?25h"
@@ -28,7 +28,8 @@ def stop_on_interrupt() -> None:
         return  # as in the background of a shell script
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    # Written to as the signal arrives, also while the main thread is busy in a compiled loop.
+    # The signal is written to this pipe as it arrives, even while the main thread is in a compiled
+    # loop.
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     signal.signal(signal.SIGINT, _nothing)
     threading.Thread(target=_wait, args=(reader,), name="interrupts", daemon=True).start()

@@ -26,9 +26,9 @@ from unswayed.names import closest
 from unswayed.visible import SENTENCE_LENGTH, visible
 
 _STYLE: dict[str, Any] = {
-    "add_completion": False,  # the root has it
+    "add_completion": False,  # already in the root command
     "pretty_exceptions_enable": False,
-    "rich_markup_mode": "markdown",  # the default swallows what stands in [brackets]
+    "rich_markup_mode": "markdown",  # the default drops text in [brackets]
 }
 
 _SERVICE = ("httptools", "httpx", "jinja2", "msgspec", "starlette", "uvicorn", "uvloop")
@@ -36,7 +36,8 @@ _SERVICE = ("httptools", "httpx", "jinja2", "msgspec", "starlette", "uvicorn", "
 #: Packages that may be missing, and the extra that installs each.
 _EXTRAS = {"matplotlib": "plots", **dict.fromkeys(_SERVICE, "service")}
 
-#: Where typer keeps click's exceptions depends on its version; it always exports this one's child.
+#: Depending on its version, typer has its own copy of click; this child of its exceptions is always
+#: exported.
 UsageError: type[Any] = typer.BadParameter.__base__  # type: ignore[assignment]
 
 
@@ -143,15 +144,15 @@ def _options(
     """Decisions that a coalition of fake users cannot sway."""
 
 
-#: Ours: new objects before Python looks for garbage. Imports make many objects and hardly any
-#: garbage, and looking every 700, as Python does, takes 0.1 s of a short run.
+#: Ours: number of new objects between runs of Python's garbage collector. Imports create many
+#: objects and hardly any garbage; Python's default of 700 costs 0.1 s of a short run.
 _OBJECTS_PER_COLLECTION = 200_000
 
 
 def main() -> None:
     """Run the command line, and end the process."""
-    # Read when a subcommand first imports numpy, which else asks for large pages. On a virtual
-    # machine these cost more to get than they save: 0.4 to 1 s of 11 s for 20 million events.
+    # Read when a subcommand first imports numpy, which otherwise asks for huge pages. On a virtual
+    # machine these cost more than they save: 0.4 to 1 s of 11 s for 20 million events.
     os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     warnings.showwarning = _show_note  # type: ignore[assignment]  # passes the rest on

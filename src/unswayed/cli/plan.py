@@ -111,7 +111,7 @@ def plan(
                 raise InputError(
                     f"{flag} is read from the log: leave it out, or leave out the log."
                 )
-        # A plan does not need a clean log: unusable rows are left out.
+        # A plan does not need a clean log: unusable rows are dropped.
         events = read_events(
             log, columns=source.columns(), query=source.query, on_bad_rows="drop"
         ).events
@@ -170,7 +170,7 @@ def plan_words(plan: Plan) -> list[str]:
         f"coalition of {percent(plan.adversarial_fraction)} and the attacks that the constants "
         f"were fitted with: {', '.join(_attacks(plan))}."
     ]
-    if plan.lower_bound > 1:  # nobody can learn from less than one play
+    if plan.lower_bound > 1:  # at least one play is needed to learn
         words.append(
             f"With fewer than {counted(plan.lower_bound, 'play')} per user no method can promise "
             "that: the coalition could exchange the best action and the runner-up in every context "

@@ -60,7 +60,7 @@ def reproduce(
                 )
                 for experiment in named
             ]
-    except KeyboardInterrupt:  # of whoever calls this in a process of their own
+    except KeyboardInterrupt:  # for callers that run this in a process of their own
         print_line(_STOPPED)
         raise typer.Exit(INTERRUPTED) from None
     _print(outcomes, out, as_json=json)

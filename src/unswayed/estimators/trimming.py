@@ -229,7 +229,7 @@ def _kernel(
         stored = ordered[starts[g] : starts[g + 1]]
         n_negative = np.searchsorted(stored, 0.0)
         n_zero = n - stored.size
-        # Ranks [cut, n - cut) are kept. Stored point j has rank j, or j + n_zero when positive.
+        # Ranks [cut, n - cut) are kept. Stored point j has rank j, or j + n_zero if it is positive.
         total = 0.0
         for j in range(stored.size):
             rank = j if j < n_negative else j + n_zero

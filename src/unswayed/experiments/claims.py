@@ -16,13 +16,13 @@ from unswayed.policy.documents import json_number
 from unswayed.randomness import generator
 
 LEVEL = 0.95
-"""Ours: the usual level of intervals; where a claim makes several comparisons, of all together."""
+"""Ours: the usual level of intervals, shared by all comparisons of a claim."""
 
 RESAMPLES = 2000
 """Ours: bootstrap resamples of the repetitions."""
 
 FEWEST = 5
-"""Ours: with fewer repetitions nothing is judged, however much they agree."""
+"""Ours: with fewer repetitions no verdict is given, however consistent they are."""
 
 
 class Verdict(StrEnum):
@@ -118,7 +118,7 @@ def resampled(
         draws = np.array(
             [compute(values[rng.integers(len(values), size=len(values))]) for _ in range(RESAMPLES)]
         )
-        # Resamples in which the statistic is not defined count as unknown, so few may be.
+        # Resamples in which the statistic is undefined count as unknown, so there may be only few.
         if np.isfinite(draws).mean() > LEVEL:
             low, high = map(float, np.nanquantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]))
     verdict = Verdict.OPEN
@@ -132,7 +132,7 @@ def resampled(
 
 def contains(claim: Claim, target: float, *, widest: float) -> Claim:
     """Judge instead whether the interval contains a number and is short enough to mean it."""
-    # Repetitions that are all alike say nothing, but for rounding.
+    # Identical repetitions, up to rounding, have no interval.
     if claim.low is None or claim.high is None or claim.high - claim.low < 1e-12:
         verdict = Verdict.OPEN
     elif not claim.low <= target <= claim.high:
@@ -167,7 +167,7 @@ ROOT_SLOPE = -0.45
 """Ours: a slope of -1/2, up to a tenth of it."""
 
 WIDEST = 0.5
-"""Ours: an interval for the slope that is wider than this resolves nothing."""
+"""Ours: a wider interval for the slope gives no verdict."""
 
 
 def compared(

@@ -136,8 +136,9 @@ JUDGED = ("naive-mean", "naive-ucb", "independent-ucb", "liu", "barbar", "active
 """Plain means, both naive approaches, and the corruption-robust learners of Figure 2(d)."""
 
 BOUND = ("paper", *(name for name in JUDGED if name != "independent-ucb"))
-"""The bound is for one decision by somebody who sees all users alike. The oracle knows the good
-users; Independent UCB decides for each user apart and is valued on the good ones only."""
+"""The bound is for one decision from the data of all users, who are exchangeable. The oracle knows
+the good users; Independent UCB decides for each user separately and is evaluated on the good ones
+only."""
 
 MARGIN = 0.16
 """Ours. At 400 repetitions a share near one half has a standard error of 0.025. Planned for
@@ -227,7 +228,7 @@ RATIOS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)
 """Interactions per user over n·min(S, A)."""
 
 ALIKE = 0.15
-"""Ours: shares of right decisions that differ by less count as alike. With 40 repetitions of two
+"""Ours: shares of right decisions that differ by less count as equal. With 40 repetitions of two
 contexts a share near 1/8 has a standard error of 0.037; a level shared by nine intervals makes each
 of them 2.8 errors wide to either side."""
 
@@ -353,7 +354,7 @@ EXPERIMENTS = (
             (2, 4, 8),
             {series: {"contexts": s, "actions": a} for series, (s, a) in HIDDEN.items()},
             quick=(HIDDEN_PLAYS,),
-            attacks=("honest",),  # who colludes is part of what is measured
+            attacks=("honest",),  # the set of colluders is part of the measurement
             users=20_000,
             gap=0.05,
             rewards="bernoulli",

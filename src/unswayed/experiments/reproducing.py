@@ -50,11 +50,11 @@ FULL_REPETITIONS = 50
 """The paper's: "averaged over 50 independent experiments"."""
 
 QUICK_REPETITIONS = 6
-"""Ours: intervals are wide but honest, and everything is done in minutes."""
+"""Ours: wide but valid intervals, within minutes."""
 
 CHUNK = 5
-"""Ours: repetitions that are written together, times the sweep's repetition factor; this is what a
-kill may cost each process."""
+"""Ours: repetitions that are written together, times the sweep's repetition factor; each process
+loses at most this many when killed."""
 
 
 EXPERIMENTS = {
@@ -145,7 +145,7 @@ def _missing(
                 )
                 for start in range(0, len(left), chunk)
             ]
-    # Large and small worlds take turns, so that the time spent predicts the time left.
+    # Large and small worlds alternate, so that elapsed time predicts the time left.
     return sorted(tasks, key=lambda task: task.repetitions[0])
 
 
@@ -155,7 +155,7 @@ def perform(task: Task) -> list[Row]:
     seed = MAIN_SEED if task.stage == MAIN else PILOT_SEED
     settings = replace(point.settings, seed=seed)
     rows: list[Row] = []
-    # One BLAS thread: sums must not depend on how many there are.
+    # One BLAS thread: sums must not depend on their number.
     with threadpool_limits(1):
         for repetition in task.repetitions:
             start = time.process_time()
@@ -196,7 +196,7 @@ class Outcome:
     id: str
     title: str
     repetitions: int
-    cpu_seconds: float  # of all repetitions that the results hold, whenever they were run
+    cpu_seconds: float  # of all repetitions in the results, whenever they were run
     commit: str  # of all rows
     settings: str  # a digest of seeds and points
     claims: tuple[Claim, ...]
@@ -227,7 +227,7 @@ def run_and_report(
 def redraw(experiment: Experiment, folder: Path) -> Outcome:
     """Write figures and claims anew from the results that are there."""
     store = Store(folder)
-    store.settings()  # says so if there is nothing
+    store.settings()  # raises if there is nothing
     return _report(experiment, folder, store.rows())
 
 

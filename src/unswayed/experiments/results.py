@@ -27,8 +27,8 @@ MAIN, PILOT = "main", "pilot"
 """The stages: the pilot chooses the strongest attack of a cell, the main stage is reported."""
 
 USUALLY_STRONGEST = "nuke"
-"""Ours: what does most harm to trimmed means. Where no attack of the pilot does any, the attack
-that is known to succeed elsewhere is the better test."""
+"""Ours: the attack that harms trimmed means most. If no attack of the pilot does any harm, the
+attack known to succeed elsewhere is the better test."""
 
 Row = dict[str, Any]
 Key = tuple[int, str, str, int]
@@ -87,7 +87,7 @@ class Store:
         """Return all rows, each once, in order."""
         rows: dict[Key, Row] = {}
         for path in (*self.folder.glob(self._results.name), *sorted(self._parts.glob("*.parquet"))):
-            # One file at a time: files of other versions may have other columns.
+            # One file at a time, as files of other versions may have other columns.
             try:
                 rows |= {key_of(row): row for row in pq.ParquetFile(path).read().to_pylist()}
             except (OSError, ValueError, KeyError, pa.ArrowException) as error:
@@ -99,7 +99,8 @@ class Store:
         parts, rows = list(self._parts.glob("*.parquet")), self.rows()
         if parts:
             _write(self._results, rows)
-        # Only now, and only what was read: a crash in between leaves duplicates, not losses.
+        # Removed only now, and only the parts that were read: a crash in between leaves duplicates,
+        # not losses.
         for part in parts:
             part.unlink(missing_ok=True)
         return rows
@@ -156,7 +157,7 @@ class Curve:
         return means
 
     def at(self, x: float) -> FloatArray:
-        """Return the repetitions at one point; at infinity, those at the last one on that side."""
+        """Return the repetitions at one point; an infinite x stands for the first or last point."""
         ends = {-np.inf: self.xs[0], np.inf: self.xs[-1]}
         (index,) = np.flatnonzero(self.xs == ends.get(x, x))
         return self.values[:, index]
@@ -173,14 +174,14 @@ class Results:
 
     def __init__(self, rows: Sequence[Row]) -> None:
         chosen = strongest_attacks(rows)
-        # An attack that a longer zoo has since outdone leaves rows that are reported no more.
+        # An attack that a newer one has outdone leaves rows that are no longer reported.
         main = [
             row
             for row in rows
             if row["stage"] == MAIN and chosen.get(row["number"], row["attack"]) == row["attack"]
         ]
-        # A run that was stopped leaves some cells ahead of others; all are judged by what all have,
-        # but for the project's own learner, which has fewer.
+        # An interrupted run leaves some cells ahead of others; all are judged by their common
+        # repetitions, except the project's own learner, which has fewer.
         points: dict[str, set[tuple[str, float]]] = {}
         own: dict[int, set[int]] = {}
         others: dict[int, set[int]] = {}

@@ -28,23 +28,23 @@ MAIN_SEED, PILOT_SEED = 0, 1
 """Ours: the pilot that chooses attacks sees other worlds than those that are reported."""
 
 PILOT_REPETITIONS = 4
-"""Ours: enough to tell attacks apart whose effects differ by more than noise."""
+"""Ours: enough to rank attacks whose effects differ by more than noise."""
 
 OWN_SHARE, OWN_PILOT_REPETITIONS = 0.3, 1
 """Ours: the default learner has three repetitions of ten, and a pilot of one. It takes five to ten
 times the processor time of Robust MCB, and at most points all of its losses are the same."""
 
 QUICK_OWN_FEWEST = 2
-"""Ours: a quick run draws the default learner and does not judge it."""
+"""Ours: a quick run draws the default learner without a verdict."""
 
 QUICK_ATTACK = "nuke"
-"""Ours: a quick run has no pilot and meets this attack alone, which does most harm to trimmed means
-and nearly the most to plain ones. Pilots would take half of its time."""
+"""Ours: a quick run has no pilot, only this attack, which harms trimmed means most and plain means
+nearly most. A pilot would take half of its time."""
 
 OBLIVIOUS_ATTACKS = tuple(
     name for name, kind in ATTACKS.items() if kind.knows == Knowledge.OBLIVIOUS
 )
-"""Attacks that know their aim and nothing else; the rival of the aim is the best action."""
+"""Attacks that know only their aim; the rival of the aim is the best action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +52,9 @@ class Point:
     """A world at which every algorithm of an experiment is measured."""
 
     x: float  # what is swept, as drawn on the horizontal axis
-    settings: Settings  # its attack, algorithms and repetitions are not read
-    series: str = ""  # tells points with the same x apart, such as distributions of contexts
-    is_quick: bool = False  # whether a quick run has it, too
+    settings: Settings  # its attack, algorithms and repetitions are ignored
+    series: str = ""  # distinguishes points with the same x, such as distributions of contexts
+    is_quick: bool = False  # whether it is part of a quick run
     attacks: tuple[str, ...] = OBLIVIOUS_ATTACKS  # the strongest is reported; one needs no pilot
 
 
@@ -82,7 +82,7 @@ class Experiment:
     curves: Curves = all_curves  # what a panel shows
     pilot_repetitions: int = PILOT_REPETITIONS
     repetition_factor: int = 1  # for each repetition asked for; successes need more than means
-    own_fewest: int = FEWEST  # of the default learner, if there are so many; fewer are not judged
+    own_fewest: int = FEWEST  # of the default learner; with fewer, it gets no verdict
 
     def repetitions_of(self, algorithm: str, asked: int) -> int:
         """Return the number of repetitions of an algorithm, given the number asked for.
@@ -152,7 +152,7 @@ def code_version() -> str:
             return None
         return run.stdout.strip()
 
-    # A copy that lies in somebody else's repository is not of their commit.
+    # A file tracked by some other repository is not part of its commit.
     if git("ls-files", "--error-unmatch", Path(__file__).name) is None:
         return unswayed.__version__
     changed = git("status", "--porcelain", "--untracked-files=no", "--", "..")

@@ -111,13 +111,14 @@ def context_error(settings: Settings, algorithm: str, attack: str, repetition: i
 
 
 RELATIVE_MARGIN = 0.25
-"""Ours: errors that differ by less than this share count as alike."""
+"""Ours: errors that differ by less than this fraction count as equal."""
 
 QUANTILE = 0.9
 """The paper's: Proposition 3.1 holds with probability 9/10."""
 
 WORLDS_MARGIN = 0.05
-"""Ours: a share of worlds that is smaller by less than this counts as nine of ten."""
+"""Ours: a fraction of worlds that falls short of nine tenths by less than this counts as nine
+tenths."""
 
 
 def _quantile_growth(results: Results) -> Claim:
@@ -159,7 +160,7 @@ def _base_case(
             (5, 10, 20, 40, 80),
             series,
             quick=(5, 20),
-            # Attacks that know the algorithm join the oblivious ones: errors are bounded for all.
+            # The bounds hold for all attacks, so those that know the algorithm are included.
             attacks=(*OBLIVIOUS_ATTACKS, "trim-edge", "hide-in-covariance"),
             alpha=ALPHA,
             gap=0.1,
@@ -176,7 +177,7 @@ QUIET, FLOODED = "no flooding", "flooding"
 
 N_CONTEXTS, N_ACTIONS = 20, 5
 LAWS = {"uniform": "uniform", "gamma = 1": "zipf:2", "gamma = 2": "zipf:3"}
-"""Series of Theorem 5.1, nu ∝ j^-(1+gamma), and how the simulator calls their probabilities."""
+"""Series of Theorem 5.1, nu ∝ j^-(1+gamma), and their names in the simulator."""
 
 
 def _complexity(series: str) -> float:
@@ -192,7 +193,7 @@ USERS = (125, 250, 500, 1000, 2000)
 INTERACTIONS = (1, 2, 5, 10, 20, 40, 80, 160)
 SHARES = (0.0, 0.2)
 MOST_PLAYS = 160_000
-"""Ours: upper limit on plays per world; all learners have converged before."""
+"""Ours: maximum number of plays per world; all learners have converged before."""
 
 TARGET = 0.1
 """Ours: a third of the paper's gap."""
@@ -201,7 +202,7 @@ THRESHOLD = 500
 """SA/alpha at S = A = 10, alpha = 0.2."""
 
 FLAT = -0.25
-"""Ours: a log-log slope above this is "users stop helping"; a perfect gain has slope -1."""
+"""Ours: a log-log slope above this means that users no longer help; a perfect gain has slope -1."""
 
 
 def _series_of(alpha: float, users: int) -> str:
@@ -329,7 +330,7 @@ EXPERIMENTS = (
         title="The lemma on context probabilities: Algorithm 1",
         points=tuple(
             point
-            # The coalition that floods comes with the rarest context, every time.
+            # The flooding coalition always reports the rarest context.
             for series, attack in ((QUIET, "honest"), (FLOODED, "context-poisoning"))
             for point in along(
                 "interactions",

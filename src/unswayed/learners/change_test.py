@@ -41,11 +41,11 @@ class Change:
 class Changes:
     """Result of a test for change."""
 
-    changes: tuple[Change, ...]  # the means that moved, those that moved farthest first
+    changes: tuple[Change, ...]  # the changed means, largest changes first
     n_tested: int  # (context, action) pairs with an interval in both windows
-    n_cells: int  # pairs there are
-    visible: float  # move of the median tested pair that would be found; NaN if none was tested
-    level: float = LEVEL  # probability of any change in this list where nothing changed
+    n_cells: int  # all pairs
+    visible: float  # smallest detectable change of the median tested pair; NaN if none was tested
+    level: float = LEVEL  # probability of any change in this list if nothing changed
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""

@@ -16,7 +16,8 @@ from unswayed.tallies import Tallies, UserTallies
 
 RewardRange = tuple[float, float]
 
-ROUNDING = 1e-9  # Ours: share of the range by which a sum of rewards may leave it, rounded
+# Ours: tolerated rounding of a sum of rewards beyond the range, as a share of the range
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,7 @@ class RewardBound:
     low: float = -math.inf
     high: float = math.inf
     deviation: float = math.inf
-    is_assumed: bool = False  # whether it was read off the log instead of being stated
+    is_assumed: bool = False  # whether it was inferred from the log instead of being stated
 
     @property
     def range(self) -> RewardRange | None:
@@ -166,7 +167,7 @@ DesignName = Literal["auto", "sticky", "uniform"]
 STICKY_EVIDENCE_PAIRS = 40
 
 
-#: Ours. Actions count as assigned unevenly if even draws would split a log so with a smaller
+#: Ours. Actions count as unevenly assigned if even draws give such a split with a smaller
 #: probability (chi-squared test over all contexts).
 UNEVEN = 1e-6
 

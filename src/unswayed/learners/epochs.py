@@ -18,7 +18,8 @@ from unswayed.tallies import UserTallies
 FIRST_PLAYS_PER_CELL = 64.0
 
 PLAYS_PER_CELL = 24.0  # Ours: the same for later epochs; over 500 plays it costs as much as UCB1
-FEWEST_FIRST_PLAYS = 4  # Ours: plays per user in epoch 0 for correlations across cells to show
+# Ours: plays per user in epoch 0, enough to estimate correlations across cells
+FEWEST_FIRST_PLAYS = 4
 ALARM_FACTOR = 2.0  # Ours: exploration multiplier after an epoch in which a coalition was found
 MOST_DOUBT = 16.0  # Ours: maximum exploration multiplier for contexts with uncertain decisions
 
@@ -87,7 +88,7 @@ def planned_schedule(*, n_users: int, n_contexts: int, n_actions: int) -> Schedu
     return Schedule(first=max(FEWEST_FIRST_PLAYS, math.ceil(plays)))
 
 
-REVIEW_EVERY = 2  # Ours: every other epoch explores all actions, so that eliminated ones return
+REVIEW_EVERY = 2  # Ours: every other epoch explores all actions, so that eliminated ones can return
 ALARM_WEIGHT = 0.01  # Ours: a coalition is found if this share of the users' weight was removed
 
 

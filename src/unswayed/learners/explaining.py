@@ -133,9 +133,10 @@ def decision_rows(policy: Policy) -> list[dict[str, Any]]:
     return rows
 
 
-EXAMPLES = 3  # How many contexts a note names
+EXAMPLES = 3  # Maximum number of contexts named in a note
 WORTH_SAYING = 0.001  # Shares below this are not mentioned
-LARGE_RATIO = 20.0  # Ours: a cap on interactions is suggested from this ratio on; the paper's O(1)
+# Ours: a cap on interactions is suggested from this ratio on; the paper assumes O(1)
+LARGE_RATIO = 20.0
 
 
 def notes_on_bad_rows(provenance: Provenance) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ class GrowingLabels:
         """
         check_list(labels, "a column of labels")
         listed: list[Any] = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
-        as_label_array(listed)  # refuses several types, and what cannot be hashed or written
+        as_label_array(listed)  # refuses mixed types, and labels that cannot be hashed or written
         if listed and type(listed[0]) not in ((str, int) if self._type is None else (self._type,)):
             raise InputError(
                 f"label {listed[0]!r} does not fit: labels must be all strings or all integers."
@@ -104,7 +104,7 @@ class Exploration:
         self.warmup_interactions = warmup_interactions
         self.alpha = alpha
         self._choose_frequent = split_contexts if is_split else frequent_contexts
-        # Arrays that grow. What NumPy sees of them must be gone before the next label comes.
+        # Arrays that grow. NumPy views of them must be released before the next label is added.
         self._users, self._contexts, self._plays = array("q"), array("q"), array("q")
         self._is_sticky: array[int] | None = None
         self._key = (*assignment.key, assignment.epoch, n_actions)
@@ -175,12 +175,12 @@ class Exploration:
             return
         in_warmup = np.arange(len(users)) < self.warmup_left
         if not in_warmup.all():
-            # A play of another action than the assigned one was decided before the frequent
-            # contexts were fixed, and belongs to the warm-up however late its reward comes.
+            # A play of an action other than the assigned one was decided before the frequent
+            # contexts were fixed, and belongs to the warm-up however late its reward arrives.
             is_sticky = self._sticky()[contexts]
             is_other = is_sticky & (actions != self._drawn(users, contexts))
             if not self.warmup_interactions and is_other.any():
-                # Without a warm-up there was no such decision: the play is forged or mistaken.
+                # Without a warm-up no such decision was made: the play is forged or mistaken.
                 raise InputError(
                     f"row {int(np.flatnonzero(is_other)[0])}: this user is never asked to play "
                     "that action in that context; give the action that was decided."

@@ -48,9 +48,9 @@ class FlipBounds:
     ``CONTEXT_STEP``.
     """
 
-    n_accounts: int  # with interactions; shares are shares of them
-    lower: FloatArray  # certified: no smaller share can change the decision
-    upper: FloatArray  # attained: replacing this share changes it; NaN where none is known
+    n_accounts: int  # with interactions; all fractions are fractions of them
+    lower: FloatArray  # certified: no smaller fraction can change the decision
+    upper: FloatArray  # attained: replacing this fraction changes it; NaN where none is known
     certificates: npt.NDArray[np.str_]  # a ``Certificate`` for each lower bound
     held: FloatArray
 
@@ -101,7 +101,7 @@ def flip_bounds(
     row_of_context = np.full(tallies.n_contexts, NO_RIVAL)
     row_of_context[chosen] = rows
 
-    # One number for each user of the frequent contexts: as many as their trimmed means needed.
+    # One number for each user of the frequent contexts, as their trimmed means needed.
     units = measure_units(tallies, alpha=alpha)
     measured = measured_from(tallies, units)
     is_chosen = np.repeat(row_of_context != NO_RIVAL, tallies.n_actions)
@@ -122,14 +122,14 @@ def flip_bounds(
     flips = trimmed_flips(
         values, groups, n_zeros=n_zeros, n_cut=n_cut, leaders=leaders, is_known=is_known[chosen]
     )
-    # If all who were seen at the chosen action stay away, nothing is known of it any more.
+    # If all visitors who played the chosen action stay away, its mean is unknown.
     visitors = stored[rows, leaders]
     fewest, enough = np.minimum(flips.fewest, visitors), np.minimum(flips.enough, visitors)
     in_place = _certain_replacements(tallies, design, warmup)[chosen]
-    # In a single context all means move with the origin of rewards alike.
+    # With a single context the origin of rewards shifts all means equally.
     is_single = tallies.n_contexts == 1
     unmoved = in_place if is_single else np.minimum(in_place, units.n_certain)
-    # One loud reward that is kept decides, wherever rewards are measured from.
+    # A single loud reward that is kept decides, whatever the origin of rewards.
     is_loud = (flips.from_leader > n_cut[rows, leaders]) | (
         flips.from_rival > n_cut[rows, flips.rivals]
     )
@@ -173,7 +173,7 @@ NO_RIVAL = -1  # Marker for a leader that no rival can overtake
 
 ROUNDING_FACTOR = 8.0
 """Ours: a sum of n points errs by at most n·u·Σ|x| (u the unit roundoff). A window's mean is a
-difference of two such sums, and the estimator errs as much again; 8 is twice what these need."""
+difference of two such sums, and the estimator errs as much again; 8 is twice the minimum."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,9 +185,9 @@ class TrimmedFlips:
     ones, and on the smallest points of the rival, which are replaced by very large ones.
     """
 
-    fewest: IntArray  # no fewer replaced or removed points let another group win; certified
-    enough: IntArray  # this many replaced points let ``rivals`` win
-    rivals: IntArray  # the column that wins then, or ``NO_RIVAL``
+    fewest: IntArray  # replacing or removing fewer points lets no other group win; certified
+    enough: IntArray  # replacing this many points lets ``rivals`` win
+    rivals: IntArray  # the column that then wins, or ``NO_RIVAL``
     from_leader: IntArray
     from_rival: IntArray
 
@@ -237,14 +237,14 @@ def trimmed_flips(
     for row, leader in enumerate(leaders.tolist()):
         has_points = n_points.reshape(n_cut.shape)[row]
         falls, slack = windows(row, leader, -1)
-        # Replacing the whole group takes the leader out, whatever the rivals are.
+        # Replacing the whole group removes the leader, whatever the rivals are.
         fewest, best = has_points[leader], (0, NO_RIVAL, 0, 0)
         for column in np.flatnonzero(has_points).tolist():
             if column == leader:
                 continue
             rises, more = windows(row, column, 1)
             first, tolerance = int(not is_known[row, column]), slack + more
-            # A tie may go either way; without any rounding error it still is one.
+            # A tie may go either way, with or without rounding errors.
             at_most = -tolerance - np.finfo(np.float64).tiny
             fewest = min(fewest, max(_cheapest_split(falls, rises, first, at_most)[0], 1))
             total, fallen = _cheapest_split(falls, rises, first, tolerance)

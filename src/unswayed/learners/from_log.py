@@ -148,7 +148,7 @@ def _read_on_cluster(
 
 STEPS = ("reading", "tallying", "validating", "learning")  # of learning from a log, in order
 
-#: Options that a cluster refuses: they need all events, or all tallies, in one place.
+#: Options that a cluster refuses, because they need all events or all tallies in one place.
 LOCAL_ONLY = ("query", "tallies", "max_interactions_per_user", "half_life", "honest")
 
 
@@ -257,7 +257,7 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
     """Check a log, reject it if nothing sound can be learned, and learn."""
     on_step("validating")
     stated = options.alpha
-    # An unknown share is at least the floor; what it turns out to be is held to the same checks.
+    # An unknown share is at least the floor; its estimate must pass the same checks.
     summary = _checked(log, options, FLOOR if stated == "auto" else stated)
     on_step("learning")
     reviewed, known = None, options.known

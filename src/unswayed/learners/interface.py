@@ -56,7 +56,7 @@ class LearnerSpec:
 
     name: str
     make: LearnerMaker
-    summary: str = ""  # in a line, for readers of a plugin
+    summary: str = ""  # one line, shown to users of a plugin
 
 
 def evenly_among_best(values: FloatArray) -> FloatArray:

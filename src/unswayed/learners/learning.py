@@ -84,7 +84,7 @@ def learn_policy(
     policy = replace(
         policy,
         source=source,
-        # A single account is what holds for every method, and says nothing.
+        # A bound of one account holds for every method, so it is not reported.
         flip_fraction=flips.lower if flips.is_certified else None,
         flip_fraction_upper=None if np.isnan(flips.upper).all() else flips.upper,
     )

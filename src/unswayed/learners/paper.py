@@ -30,7 +30,7 @@ from unswayed.learners.estimates import Estimates
 from unswayed.tallies import Tallies, UserTallies, entry_users, row_sums
 
 SCALE_FLOOR = 20.0  # The paper's, in σ_s² := max(n_s(T₀), 20 log S) / T₀ (proof of Lemma D.1)
-LARGEST_ACTIVITY = 20.0  # Ours: the paper takes activities to be bounded; `learn` suggests a cap
+LARGEST_ACTIVITY = 20.0  # Ours: the paper assumes bounded activities; `learn` suggests a cap
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +39,7 @@ class ContextEstimate:
 
     context_probabilities: FloatArray  # ν̂, non-negative with sum one
     scales: FloatArray  # σ_s, about the square root of the probability, never zero
-    filtered: MeanEstimate  # the high-dimensional estimate behind them, one row an active user
+    filtered: MeanEstimate  # the high-dimensional estimate behind them, one row per active user
 
 
 Multivariate = Callable[[FloatArray, float], ArrayLike]
@@ -89,17 +89,18 @@ def estimate_context_probabilities(
     most = LARGEST_ACTIVITY * float(np.median(interactions[interactions > 0]))
     total = float(np.minimum(interactions, most).sum())  # T₀
     floor = SCALE_FLOOR * math.log(max(tallies.n_contexts, 2)) / total
-    # Line 5: σ_s² from the visits of everybody.
+    # Line 5: σ_s² from the visits of all users.
     shares = tallies.blocks.add_blocks(_capped_visits, most) / total
     weights: FloatArray | None = None
     for _ in ("line 5 as printed", "erratum 5"):
         scales = np.sqrt(np.maximum(shares, floor))
         # Lines 6 and 7: the robust mean of the b_i = (1/n_i) Σ_t σ^-1 e_{s_t}. The rows are large,
-        # so they are not given a name that would keep them until the next ones are made.
+        # so no variable keeps them alive until the next ones are made.
         filtered = robust_mean(tallies.rows(visit_rows, scales), alpha, multivariate, weights)
-        # Of a handful of users nobody may be left; then the second pass begins with all of them.
+        # With a handful of users all may have been removed; then the second pass starts with all of
+        # them.
         weights = filtered.weights if filtered.weights.any() else None
-        # Line 8: ν̂ = diag(σ)·b̂. Rows of visits are shares, so ν̂ is a probability vector.
+        # Line 8: ν̂ = diag(σ)·b̂. Rows are shares of visits, so ν̂ is a probability vector.
         shares = scales * filtered.estimate
     return ContextEstimate(
         context_probabilities=shares / shares.sum(),
@@ -130,8 +131,8 @@ def _rows_of_active(
 
     ``factors`` and ``columns`` are those of each cell; cells with a negative column are left out.
     """
-    # Room for as many entries as there may be; pages that are not reached cost nothing. Columns are
-    # unsigned, so that no product asks whether an index counts from the end: a sixth of its time.
+    # Allocated at the maximum size; pages that are not touched cost nothing. Columns are unsigned,
+    # so that indexing needs no check for negative indices, a sixth of the time.
     data, indices = np.empty(len(values)), np.empty(len(values), np.uint32)
     rows = (tallies.indptr, tallies.cells, values, tallies.interactions)
     starts = _fill_rows(*rows, factors, columns, is_joined, data, indices)
@@ -293,7 +294,7 @@ def reward_rows(tallies: Tallies, scales: FloatArray, is_rare: BoolArray) -> Spa
 SAMPLED_ENTRIES = 512  # Ours: entries sampled per block to guess the two values of binary rewards
 PIVOT_BITS = 20  # Ours: of the pivot of squares; few, so that whole numbers up to 1e7 stay exact
 TOLERANCE = 1e-6
-"""Ours: how far a mean square may be from that of two values, in squares of their distance. Not for
+"""Ours: tolerance of the test for two values, as a fraction of their squared distance. Not used for
 zero and one, whose sums are exact."""
 
 
@@ -305,7 +306,7 @@ class RewardUnits:
     1, which are tested without a guess; other origins rest on a sample or a median.
     """
 
-    origin: float  # the smaller value of binary rewards; of others the median user's mean reward
+    origin: float  # the smaller value of binary rewards; otherwise the median user's mean reward
     n_certain: int
 
 
@@ -377,7 +378,7 @@ def _two_values(entries: FloatArray) -> tuple[float, float] | None:
     squares = squares - 2.0 * pivot * sums + pivot * pivot * counts
     means, squares = (sums - pivot * counts) / counts, squares / counts
     order = np.argsort(means, kind="stable")
-    # Far apart in order, so that few pairs have equal means.
+    # Pairs of entries that are far apart in order, so that few have equal means.
     first, second = order[: len(order) // 2], order[(len(order) + 1) // 2 :]
     first, second = np.tile(first, 2), np.concatenate([second, np.roll(second, 1)])
     differs = means[first] != means[second]
@@ -389,13 +390,13 @@ def _two_values(entries: FloatArray) -> tuple[float, float] | None:
     lows, spans = lows[spans > 0], spans[spans > 0]
     if not len(spans):
         return None
-    # The pair of values that most agree with, up to rounding; medians of those that agree.
+    # The pair of values that most entries agree with, up to rounding; medians over those entries.
     scale = float(np.median(spans))
     rounded = np.rint(np.column_stack([lows, spans]) / scale * 1e3)
     _, labels, sizes = np.unique(rounded, axis=0, return_inverse=True, return_counts=True)
     chosen = labels.ravel() == sizes.argmax()
     low, span = float(np.median(lows[chosen])), float(np.median(spans[chosen]))
-    # Rounded to a billionth of the span and decimally, so that zero is zero and two is two.
+    # Rounded decimally to a billionth of the span, so that zero is exactly zero.
     return round(pivot + low, 9 - math.ceil(math.log10(span))) + 0.0, float(f"{span:.9g}")
 
 
@@ -538,7 +539,7 @@ def learn_paper(
         plays = float(np.median(interactions[interactions > 0]))
         is_frequent = split_contexts(probabilities, n_actions=tallies.n_actions, sticky_plays=plays)
 
-    # Line 11: the recovery procedure, frequent and rare contexts apart.
+    # Line 11: the recovery procedure, separately for frequent and rare contexts.
     units = measure_units(tallies, alpha=alpha)
     measured = measured_from(tallies, units)
     scaled_means = recover_frequent(
@@ -560,21 +561,21 @@ def learn_paper(
         evidence["reward_filter"] = _filter_evidence(filtered)
         scaled_means = np.where(is_frequent[:, None], scaled_means, rare_means)
 
-    # Line 12 takes the largest mean of each context; the policy does that.
+    # Line 12, the largest mean of each context, is left to the policy.
     to_rewards = np.where(
-        # Elsewhere the zeros of absent users are no evidence.
+        # Elsewhere the zeros of absent users are not evidence.
         (tallies.cell_users() > 0) & (probabilities > 0)[:, None],
         (contexts.scales / np.maximum(probabilities, np.finfo(float).tiny))[:, None],
         np.nan,
     )
-    if per_visit:  # which are means already where contexts are frequent
+    if per_visit:  # which are means already in frequent contexts
         to_rewards[is_frequent] = np.where(np.isnan(to_rewards[is_frequent]), np.nan, 1.0)
     means = units.origin + scaled_means * to_rewards
     intervals = guard_intervals(tallies, design, alpha=alpha, origin=units.origin)
     is_known = ~np.isnan(means)
     low = np.where(is_known, intervals.low, np.nan)
     high = np.where(is_known, intervals.high, np.nan)
-    # Half-widths reach to the farther end, wherever the estimate lies.
+    # Half-widths reach the farther end, wherever the estimate lies.
     half = np.maximum(high - means, means - low)
     sampling_errors = np.minimum(intervals.sampling_errors, half)
     return Estimates(
@@ -615,7 +616,7 @@ class CellIntervals:
 
     low: FloatArray  # infinite where there is no bound
     high: FloatArray
-    sampling_errors: FloatArray  # half-width of what chance alone explains, if nobody colluded
+    sampling_errors: FloatArray  # half-width of the sampling error, if nobody colluded
     is_assumed: bool = False
 
 
@@ -646,7 +647,7 @@ def guard_intervals(
         n_bad = np.where(
             design.is_sticky[:, None], np.minimum(in_groups, everywhere), everywhere
         ).ravel()
-        # Where all visitors may collude there is no bound but the range.
+        # Where all visitors may collude only the range bounds the mean.
         is_open = visitors > n_bad
         marks = np.cumsum(np.where(is_open, visitors, 0)) // ENTRIES_AT_ONCE
         bounds = [0, *(np.flatnonzero(np.diff(marks)) + 1).tolist(), len(visitors)]
@@ -684,7 +685,7 @@ def _most_in_groups(
     sizes = design.group_sizes.astype(np.int64)
     shares = uneven_shares(np.where(design.is_sticky[:, None], visitors, 0), level / 2.0)
     if shares is not None:
-        # Users who never came were assigned like those who did.
+        # Users who never came were assigned like all others.
         level /= 2.0
         n_active = int((tallies.interactions > 0).sum())
         missing = n_active - visitors.sum(axis=1, keepdims=True)

@@ -95,7 +95,7 @@ class EpochPlayer:
     def _begin(self, plan: EpochPlan) -> None:
         self.plan = plan
         self._decider = Decider(plan, self._secret)
-        # The same in all epochs, and cheap next to learning.
+        # The same in all epochs, and cheap compared with learning.
         self._digests = self._decider.digests(range(self._setting.n_users))
         ruled = self._decider.ruled
         self._actions = np.array([plan.actions.code(ruling.action) for ruling in ruled])
@@ -157,7 +157,7 @@ class Explorer(_OneMethod):
         return self._method(tallies, design, alpha=self._setting.alpha, warmup=warmup)
 
 
-EPSILON = 0.2  # Ours: share of plays that are uniform, as production systems have it
+EPSILON = 0.2  # Ours: share of plays that are uniform, as in production systems
 
 
 class LogLearner(_OneMethod):

@@ -135,8 +135,9 @@ def _cells(n_contexts: int, n_actions: int) -> int:
 
 
 # Limits for whole policies: a coalition exchanges best and runner-up in every context. Each user
-# plays N times, uniformly over A actions. The means of two actions move by the gap, so through one
-# user the two worlds are normals that lie d' = gap·sqrt(2N/A)/sigma standard deviations apart.
+# plays N times, uniformly over A actions. The means of two actions move by the gap, so one user's
+# data in the two worlds are normals whose means differ by d' = gap·sqrt(2N/A)/sigma standard
+# deviations.
 
 
 def swap_separation(

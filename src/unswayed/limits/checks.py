@@ -14,7 +14,7 @@ Floats: TypeAlias = np.float64 | FloatArray  # a number for numbers, an array fo
 Integers: TypeAlias = np.int64 | IntArray
 
 MAX_INTERACTIONS = 10**9
-"""Ours: sums take time and memory like the root of the plays; a billion takes 30 ms."""
+"""Ours: time and memory grow like the square root of the plays; a billion takes 30 ms."""
 
 MAX_CONTEXTS, MAX_ACTIONS = 10**7, 10**6
 """Ours: a plan holds one number for each context; ten million take a second and 0.3 GB."""
@@ -49,7 +49,7 @@ def check_gap(gap: ArrayLike, base: ArrayLike) -> tuple[FloatArray, FloatArray]:
         "mean reward minus the other's, above 0.",
     )
     room = 1 - bases
-    # A rounding error above one is forgiven: 1 - 0.9 is a little less than 0.1.
+    # A rounding error above one is tolerated: 1 - 0.9 is slightly less than 0.1.
     is_too_large = gaps > room * (1 + 1e-12)
     if is_too_large.any():
         bad, most, where = (_first(is_too_large, values) for values in (gaps, room, bases))

@@ -41,7 +41,8 @@ from unswayed.names import known_keywords
 from unswayed.visible import counted, percent
 
 NEGLIGIBLE = 1e-300
-"""Ours: outcomes rarer than this, relative to the likeliest, are left out of every sum."""
+"""Ours: outcomes whose probability relative to the likeliest is below this are dropped from
+sums."""
 
 
 @compiled
@@ -77,7 +78,7 @@ class CountDistribution:
     def draw(self, size: int, rng: np.random.Generator) -> IntArray:
         """Draw independent counts (size,)."""
         cumulative = np.cumsum(self.probabilities)
-        # Scaling to the last sum keeps rounding from ever drawing beyond the support.
+        # Scaling to the last sum keeps rounding from drawing values outside the support.
         uniforms = rng.random(size) * cumulative[-1]
         places: IntArray = np.searchsorted(cumulative, uniforms, side="right").astype(np.int64)
         return self.first + places
@@ -87,9 +88,10 @@ class CountDistribution:
 class HidingAdversary:
     """The rewards of a hiding coalition's members when the contested action is played."""
 
-    counts: CountDistribution  # of the ones among a member's first n plays of the action
+    counts: CountDistribution  # of ones among a member's first n plays of the action
     afterwards: float  # probability of a one once those plays are over
-    distance: float  # total variation distance between the two worlds that one user still shows
+    # total variation distance between the two worlds that remains visible in one user
+    distance: float
 
     def start(self, n_members: int, rng: np.random.Generator) -> RewardUrns:
         """Create one urn per member, from which rewards are drawn play by play."""
@@ -176,7 +178,7 @@ class _Hiding(NamedTuple):
     first: int
     bad: tuple[FloatArray, FloatArray]  # of colluders, in the ordinary and in the better world
     seen: tuple[FloatArray, FloatArray]  # of all users
-    distance: float  # between the latter
+    distance: float  # between the observed counts
 
     def counts(self, probabilities: FloatArray) -> CountDistribution:
         """Drop the zeros at both ends."""
@@ -218,7 +220,7 @@ def _both_worlds(
         row[start : start + world.probabilities.size] = world.probabilities
     ones = np.arange(first, end)
     # Log ratios of a single one and zero are infinite if base is 0 or base + gap is 1. A count of
-    # zero contributes nothing, even where a single one would settle the matter.
+    # zero contributes nothing, even where a single one would decide between the worlds.
     with np.errstate(divide="ignore", invalid="ignore"):
         per_one = np.log1p(np.float64(gap) / base)
         per_zero = np.log1p(np.maximum(-gap / (1 - base), -1.0))
@@ -364,7 +366,7 @@ def smallest_coalition(
     plays = check_interactions(interactions)
     with np.errstate(divide="ignore"):
         per_one = np.log1p(gaps / bases)
-    # No plays hide everything, even where a single one would betray the world.
+    # No plays hide everything, even where a single one would reveal the world.
     shape = np.broadcast(plays, per_one).shape
     exponent = np.multiply(plays, per_one, where=plays > 0, out=np.zeros(shape))
     return np.asarray(-np.expm1(-exponent))[()]
@@ -431,7 +433,8 @@ def hiding_hellinger(
 
 
 ROUNDING = 1e-12
-"""Ours: a coalition that is exactly large enough counts as large enough despite rounding."""
+"""Ours: tolerance for rounding, so that a coalition of exactly the needed size counts as large
+enough."""
 
 
 def largest_interactions(
@@ -479,7 +482,7 @@ def _capped(plays: int, gap: float) -> int:
 
 
 TABLE_STEPS = (1, 2, 5)
-"""Ours: the table lists plays 1, 2, 5, 10, 20, 50, ... beside those that matter."""
+"""Ours: the table lists plays 1, 2, 5, 10, 20, 50, ... and those of the answer."""
 
 TABLE_REACH = 10
 """Ours: the table ends at this multiple of the plays in question."""
@@ -492,9 +495,9 @@ class LimitsRow:
     interactions: int
     smallest_coalition: float  # that makes both worlds look alike
     smallest_one_sided: float  # that makes the better world look like a clean ordinary one
-    distance: float  # what the coalition asked about leaves visible in one user, at best for it
+    distance: float  # distance that the best coalition of this size leaves visible in one user
     is_hidden: bool
-    success_bound: float | None  # most that any method can succeed with; None without n_users
+    success_bound: float | None  # maximum success probability of any method; None without n_users
 
 
 @dataclass(frozen=True, slots=True)
@@ -515,7 +518,7 @@ class Hideability:
     hidden_until: int  # plays per user up to which both worlds can be made to look alike
     visible_from: int
     hidden_until_one_sided: int
-    rows: tuple[LimitsRow, ...]  # as plays grow
+    rows: tuple[LimitsRow, ...]  # as the number of plays grows
     words: tuple[str, ...]
 
 
@@ -543,7 +546,7 @@ def can_hide(
 
     def row(n: int) -> LimitsRow:
         is_hidden, bound = n <= hidden_until, None
-        # A coalition that is exactly large enough leaves a rounding error, not a trace.
+        # A coalition of exactly the needed size leaves a rounding error, not a distance.
         distance = 0.0 if is_hidden else float(hiding_distance(gap, n, fraction, base=base))
         if users is not None:
             squared = 0.0 if is_hidden else float(hiding_hellinger(gap, n, fraction, base=base))

@@ -41,20 +41,20 @@ from unswayed.limits.hiding import largest_interactions, smallest_coalition
 from unswayed.names import known_keywords
 
 PAPER_METHOD = "paper"
-"""The method that plans are for, that of Theorem 5.1; no other was calibrated."""
+"""The method that plans are for, that of Theorem 5.1; no other one was calibrated."""
 
 FAILURE_PROBABILITIES = (0.01, 0.5)
-"""Ours: losses are taken as normal over repetitions, which a handful of them cannot vouch for
+"""Ours: losses are treated as normal over repetitions, which their small number does not support
 further out."""
 
 CALIBRATED_DEVIATION = 0.5
-"""Standard deviation of one reward in the calibration: the largest that rewards of 0 and 1 have."""
+"""Standard deviation of one reward in the calibration: the maximum for rewards of 0 and 1."""
 
 SMALLEST_ARRIVAL_RATIO = 2.0
-"""The smallest that any order of arrivals can keep, and the one of the calibration."""
+"""The smallest ratio that any order of arrivals can keep, used in the calibration."""
 
 SHAPES = ("frequent", "mixed")
-"""Which estimators a world needs: one for frequent contexts, or two."""
+"""Which estimators a world needs: one, for frequent contexts, or both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,12 +185,13 @@ def _traffic_growth(rows: list[dict[str, Any]], traffic: Traffic) -> float:
         measured = np.interp(
             np.log(traffic.arrival_ratio), np.log(ratios), np.maximum.accumulate(growths)
         )
-        # Beyond what was measured: like the ratio, what the least busy user could cost at worst.
+        # Beyond the measured ratios: proportional to the ratio, the worst case for the least busy
+        # user.
         growth *= float(measured) * max(1.0, traffic.arrival_ratio / ratios[-1])
     if traffic.base is not None:
         growth *= _growth_of(rows, "clicks")
     if traffic.exploration < 1.0:
-        # A power of the share, through what was measured at one share.
+        # A power law in the share, through the measured point.
         share = next(row["value"] for row in rows if row["kind"] == "exploration")
         power = math.log(_growth_of(rows, "exploration")) / math.log(share)
         growth *= float(traffic.exploration**power)
@@ -208,10 +209,10 @@ def _growth_of(rows: list[dict[str, Any]], kind: str, value: float | None = None
 
 
 FEWEST_USERS = 300
-"""Ours: the fewest users of the calibration, however small the world."""
+"""Ours: minimum number of users in the calibration, however small the world."""
 
 DEFAULT_LEAD = 0.1
-"""Ours: how much better than the average action the best one is taken to be, to price exploring."""
+"""Ours: assumed lead of the best action over the average one, which prices exploration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +223,10 @@ class MethodPlan:
     factor: float  # C in C·K(B)·sqrt((alpha + few_users·A·log(SA)/L)/N)
     interactions_per_user: int  # N
     total_interactions: int  # N·L
-    context_steps: int  # T0, the first of them, which go into context probabilities
-    context_error: float | None  # l1 error of those; None where nothing depends on it
-    gain: float  # N as a share of what a user alone would need
-    exploration_cost: float  # reward that all users together forgo while exploring
+    context_steps: int  # T0, the initial plays, which estimate context probabilities
+    context_error: float | None  # their l1 error; None where nothing depends on it
+    gain: float  # N as a fraction of the plays that a user alone would need
+    exploration_cost: float  # reward that all users together lose by exploring
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,11 +242,11 @@ class Plan:
     lead: float  # mean reward of the best action minus that of the average one
     n_users: int
     users_given: bool  # or as many as needed
-    users_needed: int  # that the constants ask for
+    users_needed: int  # as the calibrated constants require
     complexity: float  # K(B)
     effective_corruption: float  # the paper's max(SA/L, alpha)
     lower_bound: int  # plays per user, exact, for every method
-    lower_bound_uniform: int  # for methods that play uniformly, a normal approximation
+    lower_bound_uniform: int  # for methods that play uniformly, by a normal approximation
     lower_bound_order: float  # Theorem 4.1's, with constant one
     interactions_alone: int  # of a user who learns alone
     n_frequent: int  # contexts served by trimmed means; the spectral filter serves the others
@@ -290,7 +291,7 @@ def plan_traffic(
     fitted, shape = constants()["methods"][PAPER_METHOD], shape_of(n_contexts, n_actions)
     factor = paper_factor(shape, fraction, failure_probability)
     few_users = float(fitted["few_users"][shape])
-    # From there on the term of small groups is at most alpha; the calibration had no fewer users.
+    # From there on the term for small groups is at most alpha; the calibration had no fewer users.
     enough = max(few_users * crowding(n_contexts, n_actions, 1) / fraction, cells / fraction)
     needed = max(FEWEST_USERS, math.ceil(enough * (1 - 1e-12)))
     users = needed if n_users is None else check_count(n_users, N_USERS)
@@ -314,9 +315,9 @@ def plan_traffic(
     plays = max(plays, lower)
     context_plays, context_error = 0.0, None
     if n_contexts > n_actions:
-        # The calibration spent a share on the contexts; Theorem 5.1 asks for an error of epsilon,
-        # where rewards are of the order of one.
-        # Context probabilities err by at most this·sqrt((alpha + S/L)·L/T0) in l1 distance.
+        # The calibration spent this share of the plays on contexts; Theorem 5.1 asks for an error
+        # of epsilon, where rewards are of the order of one. Context probabilities err by at most
+        # this·sqrt((alpha + S/L)·L/T0) in l1 distance.
         error = fitted_factor(constants()["contexts"], fraction, failure_probability)
         spread, share = fraction + n_contexts / users, float(fitted["warmup_share"])
         context_plays = max(share * plays, (error * traffic.scale / target) ** 2 * spread)
@@ -374,13 +375,13 @@ def _contested(target: float, traffic: Traffic) -> tuple[float, float]:
 
 
 LARGEST_RATIO = 8.0
-"""Ours: the largest ratio of the calibration; beyond it activity is planned as heavy-tailed."""
+"""Ours: the largest ratio in the calibration; beyond it activity is planned as heavy-tailed."""
 
 MOST_USERS = 10**9
-"""Ours: largest number of users of a plan."""
+"""Ours: maximum number of users of a plan."""
 
 STEPS = 30
-"""Ours: halvings of an interval; the answer is known to a part in a billion of it."""
+"""Ours: bisection steps; the answer is exact to a billionth of the interval."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -398,11 +399,12 @@ class LogTraffic:
 class LogPlan:
     """Additional traffic that a target requires beyond a log."""
 
-    plan: Plan  # for the users that there are
+    plan: Plan  # for the existing number of users
     interactions_per_user: float  # mean number of plays in the log
-    more_interactions: int  # plays per user that are missing
-    users_instead: int | None  # in all, if plays per user stay as they are; None if no number does
-    withstands: float  # largest share of colluders for which the log is large enough, or 0
+    more_interactions: int  # additional plays per user
+    # required in all, at the present plays per user; None if no number suffices
+    users_instead: int | None
+    withstands: float  # largest share of colluders for which the log suffices, or 0
     hidden_by: float  # smallest share that could hide a difference of 2·epsilon from every method
 
 
@@ -461,7 +463,7 @@ def plan_from_log(
     def suffices(n_users: int, fraction: float) -> bool:
         try:
             return planned(n_users, fraction).methods[0].interactions_per_user <= had
-        except InputError:  # out of reach
+        except InputError:  # unattainable
             return False
 
     def users_instead() -> int | None:

@@ -19,7 +19,7 @@ from unswayed.service.settings import Settings, check_name
 
 ACTIVE, ARCHIVED = "active", "archived"
 
-NOTHING_LEARNED = 0  # The version of the policy of a campaign that has learned nothing
+NOTHING_LEARNED = 0  # Policy version of a campaign that has learned nothing
 
 
 _RENAMED = {"plan_version": "plan", "policy_version": "policy"}
@@ -105,7 +105,7 @@ def publish(
     progress: Progress | None = None,
 ) -> Campaign:
     """Make the next plan of a campaign and serve it; what is not given stays."""
-    # First of all: it makes other processes that publish wait until this one is done.
+    # First of all, because it blocks other processes that publish until this one is done.
     connection.execute("UPDATE campaigns SET plan = plan + 1 WHERE name = ?", name)
     old = campaign(connection, name)
     settings = old.settings if settings is None else settings
@@ -117,7 +117,7 @@ def publish(
         before, played = plan_of(connection, name, old.plan_version - 1)
         is_moved = _shape(policy) != _shape(policy_of(connection, name, played))
         if is_moved and progress is None:
-            # What was explored when this policy was served last, in the epoch of now.
+            # The actions explored when this policy was last served, in the current epoch.
             ((last,),) = connection.select("plans", "MAX(version)", campaign=name, policy=chosen)
             if last is not None:
                 before = replace(plan_of(connection, name, last)[0], epoch=before.epoch)
@@ -191,7 +191,7 @@ def activate_policy(connection: Connection, name: str, version: int) -> Campaign
     there = campaign(connection, name)
     if version == there.policy_version:
         return there
-    policy_of(connection, name, version)  # refuses one that is not there
+    policy_of(connection, name, version)  # refuses an unknown id
     reason = f"policy {version} was activated"
     return publish(connection, name, reason=reason, policy_version=version)
 

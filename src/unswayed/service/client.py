@@ -65,7 +65,7 @@ def _checked(response: httpx.Response) -> Any:
         if response.is_success:
             return found
         code, message = str(found["error"]["code"]), str(found["error"]["message"])
-    except (ValueError, KeyError, TypeError):  # of a proxy, for example
+    except (ValueError, KeyError, TypeError):  # for example of a proxy
         code, message = "no_service", f"{response.url} returned status {response.status_code}."
     raise ServiceError(response.status_code, code, message)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from unswayed.errors import InputError, option
 
-#: Increase when tables or what is in them change, and add the migration below. Since format 4
+#: Increase when tables or their contents change, and add the migration below. Since format 4
 #: decisions may hold attributes, and settings features.
 SCHEMA_VERSION = "4"
 
@@ -62,7 +62,7 @@ def _names(columns: str) -> tuple[str, ...]:
     return tuple(column.split()[0] for column in columns.split(", ") if column)
 
 
-#: The names of each table's columns, those of its key first, and how many make up the key.
+#: The columns of each table, those of its key first, and the number of key columns.
 COLUMNS = {table: _names(key) + _names(others) for table, (key, others) in _TABLES.items()}
 _N_KEYS = {table: len(_names(key)) for table, (key, _) in _TABLES.items()}
 
@@ -79,7 +79,7 @@ class StoreError(InputError):
         super().__init__(f"the store cannot be used: {reason}.")
 
 
-_BUSY_SECONDS = 10.0  # Ours: how long to wait for another process that writes; usually milliseconds
+_BUSY_SECONDS = 10.0  # Ours: how long to wait for another process's write; usually milliseconds
 _OLDEST_SQLITE = (3, 35)  # The first version with RETURNING
 _MOST_ROWS = 256  # Ours: rows in one statement; SQLite takes 32,766 values in all
 
@@ -123,8 +123,8 @@ class Database:
         Other users of the machine cannot read the file.
         """
         try:
-            # Only if it is new: closing a handle of a file gives up the locks that SQLite has on
-            # it in this process, and others would write where it writes.
+            # Only if it is new: closing any handle of a file releases the locks that SQLite holds
+            # on it in this process.
             with suppress(FileExistsError):
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         except OSError as error:
@@ -218,7 +218,7 @@ class Connection:
         first: dict[Row, int] = {}
         for number, row in enumerate(rows):
             first.setdefault(row[:n_keys], number)
-        # Always in one order: two servers that insert the same rows would wait for each other.
+        # Always in the same order: otherwise two servers that insert the same rows could deadlock.
         ordered = [rows[first[key]] for key in sorted(first)]
         more = f"ON CONFLICT DO NOTHING RETURNING {', '.join(COLUMNS[table][:n_keys])}"
         inserted = {first[key] for key in self.insert(table, ordered, more)}
@@ -257,7 +257,7 @@ class Connection:
             self.check_file()
             self.execute("COMMIT")
         except BaseException:
-            with suppress(StoreError):  # a lost connection has undone it
+            with suppress(StoreError):  # a lost connection has rolled it back
                 self.execute("ROLLBACK")
             raise
 

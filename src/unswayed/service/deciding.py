@@ -30,15 +30,16 @@ from unswayed.service.planning import partition_of
 from unswayed.service.settings import FeatureSettings, Settings, check_label
 from unswayed.service.tokens import Record
 
-_RANDOM_BYTES = 10  # Bytes of an id after the six of its time
-_IDS_AT_ONCE = 256  # Ours: ids whose random bytes are drawn in one system call
+_RANDOM_BYTES = 10  # Random bytes of an id, after the six of its time
+_IDS_AT_ONCE = 256  # Ours: number of ids whose random bytes are drawn in one system call
 
 SHADOW, SUBSTITUTE = "shadow", "substitute"
 
-MOST_ACTIONS = 8_000  # Ours: lists are part of the token, a bit for each action
+# Ours: maximum number of actions with eligible lists, which take a bit per action in the token
+MOST_ACTIONS = 8_000
 _SURELY_SHORT = 64  # Characters take at most four bytes, and labels may have 256
-OTHER_LEVEL = "(other)"  # The level of values that are not among a feature's own
-MOST_BYTES = 1_024  # Ours: bytes of all texts of a request, so that a token stays short
+OTHER_LEVEL = "(other)"  # Level of values that are not declared for a feature
+MOST_BYTES = 1_024  # Ours: maximum bytes of all texts of a request, so that a token stays short
 
 Attributes = dict[str, str | float | None]
 
@@ -132,7 +133,7 @@ class Ranking:
         substitute = next(one for one in self.ranked(context) if one in eligible)
         is_due = due.action in eligible
         action = str(due.action) if is_due else substitute
-        # The propensities of all actions that can be due.
+        # The propensities of all actions that can be chosen.
         rule, held = self.plan.rule(context), self.plan.control_share
         explored = (1.0 - held) * (rule.explorer_share / len(rule.surviving))
         due_with = dict.fromkeys(rule.surviving, explored)
@@ -183,7 +184,7 @@ def from_bits(bits: bytes, plan: EpochPlan) -> list[str]:
 
 
 _drawn: list[bytes] = []
-os.register_at_fork(after_in_child=_drawn.clear)  # ids that two processes drew would be equal
+os.register_at_fork(after_in_child=_drawn.clear)  # two processes would otherwise draw equal ids
 
 
 def _new_id(time_ms: int) -> bytes:
@@ -369,14 +370,14 @@ def _value(name: str, feature: FeatureSettings, value: Any) -> str | float | Non
             raise _refused(f"attribute {name!r} must be a finite number, or null.")
         if not feature.bins:
             return float(value)
-        # The lower edge of the bin; below the first edge there is none.
+        # The lower edge of the bin; the first bin has none.
         first, place = feature.bins[0], bisect_right(feature.bins, value)
         below = min(first - 1.0, math.nextafter(first, -math.inf))
         return feature.bins[place - 1] if place else below
     text = plain_text(value) or ""
     try:
         text.encode()
-        is_text = "\0" not in text  # PostgreSQL takes none
+        is_text = "\0" not in text  # PostgreSQL does not accept it
     except UnicodeEncodeError:
         is_text = False
     if not is_text:

@@ -98,7 +98,7 @@ def suggested(typed: str, known: Sequence[str]) -> str:
     return f"{visible(typed, most=LABEL_LENGTH)!r}; {hint}"
 
 
-@cache  # rows of a batch may all be wrong
+@cache  # all rows of a batch may be wrong
 def _fields(kind: Any) -> tuple[str, ...]:
     """Return the names of all fields of a body, those of its parts included, in order."""
     info = msgspec.inspect.type_info(kind)

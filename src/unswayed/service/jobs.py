@@ -26,12 +26,12 @@ from unswayed.service.planning import schedule_of
 QUEUED, RUNNING, DONE, FAILED, LOST = "queued", "running", "done", "failed", "lost"
 OPEN = (QUEUED, RUNNING)
 
-#: Ours: seconds between heartbeats of a learner, and milliseconds without one until it is lost.
-#: Starting the process takes longer on a busy machine.
+#: Ours: seconds between heartbeats of a learner, and milliseconds without one after which it counts
+#: as lost. Starting the process takes longer on a busy machine.
 HEARTBEAT_SECONDS = 1.0
 _SILENCE_MS = {QUEUED: 120_000, RUNNING: 30_000}
 
-KEPT_JOBS = 100  # Ours: jobs of a campaign that are kept; policies stay
+KEPT_JOBS = 100  # Ours: number of jobs per campaign that are kept; policies stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Job:
     def of(cls, row: tuple[Any, ...]) -> Job:
         """Return the job of a row of the store; one that was silent for too long is lost."""
         id_, campaign, state, step, created_ms, alive_ms, result = row
-        # A heartbeat of the future is one of before the clock was set back.
+        # A heartbeat in the future was sent before the clock was set back.
         if state in OPEN and abs(now_ms() - alive_ms) > _SILENCE_MS[state]:
             state = LOST
         return cls(id_, campaign, state, step, created_ms, alive_ms, json.loads(result))
@@ -126,15 +126,16 @@ def start(task: str, **request: str) -> subprocess.Popen[bytes]:
         start_new_session=True,
     )
     assert process.stdin is not None
-    # The address may hold a password: it goes through a pipe, not into the list of processes.
+    # The address may hold a password: it is sent through a pipe, so that the list of processes does
+    # not show it.
     with process.stdin as pipe:
         pipe.write(json.dumps(request).encode())
-    threading.Thread(target=process.wait, daemon=True).start()  # so that no zombie is left
+    threading.Thread(target=process.wait, daemon=True).start()  # avoids zombies
     return process
 
 
-_CLAIMED = "{}"  # The report of a day that is being made
-CLAIM_MS = 3_600_000  # Ours: milliseconds that it may take
+_CLAIMED = "{}"  # State of a daily report that is in progress
+CLAIM_MS = 3_600_000  # Ours: milliseconds after which it counts as failed
 
 
 def today() -> str:
@@ -167,8 +168,8 @@ def report_of(connection: Connection, name: str, day: str) -> dict[str, Any]:
     return found
 
 
-_RATE_MS = 3_600_000  # Recent traffic that is extrapolated, in milliseconds
-_FAILURE = 0.1  # The planned chance of missing the target; the default of ``unswayed plan``
+_RATE_MS = 3_600_000  # Period of recent traffic that is extrapolated, in milliseconds
+_FAILURE = 0.1  # Planned probability of missing the target; the default of ``unswayed plan``
 
 
 def counted(connection: Connection, name: str) -> tuple[dict[str, dict[str, Any]], dict[str, int]]:
@@ -196,7 +197,7 @@ def status(connection: Connection, name: str) -> dict[str, Any]:
     contexts, totals = counted(connection, name)
     plan, _ = catalogue.plan_of(connection, name, campaign.plan_version)
     epoch = {"number": plan.epoch, "is_alarmed": plan.is_alarmed}
-    # How many users came since the last learning is known to the next one.
+    # The next learning knows how many users have come since the last one.
     age: dict[str, Any] = {"age": None, "ends_at_age": None, "as_of_ms": None}
     interactions: dict[str, Any] | None = None
     learned = next(iter(jobs_of(connection, name, state=DONE, most=1)), None)
@@ -273,7 +274,7 @@ def _target(
 ) -> dict[str, Any]:
     """Return the traffic that the target needs and the time left, or why it is unknown."""
     settings = campaign.settings
-    # Leaves of former partitions are no contexts any more.
+    # Leaves of former partitions are no longer contexts.
     contexts = {name: modes for name, modes in contexts.items() if name in plan.contexts}
     visits = np.array([sum(n["decisions"] for n in modes.values()) for modes in contexts.values()])
     target = {"suboptimality": settings.target, "needed": None, "seconds_left": None, "note": ""}

@@ -89,7 +89,8 @@ def _hash(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-_MOST_CALLERS = 10_000  # Ours: callers that are remembered; beyond it all buckets are reset
+# Ours: maximum number of callers that are tracked; beyond it all buckets are reset
+_MOST_CALLERS = 10_000
 
 
 class Rates:

@@ -83,7 +83,7 @@ class Metrics:
     def save(self) -> None:
         """Write this process's metrics to the shared folder."""
         own = {"pid": os.getpid(), "numbers": dict(self.numbers), "latencies": self._latencies}
-        with self._lock, suppress(OSError):  # metrics never stop the service
+        with self._lock, suppress(OSError):  # errors in metrics never stop the service
             draft = self._path.with_suffix(".new")
             draft.write_text(json.dumps(own))
             draft.replace(self._path)
@@ -127,7 +127,7 @@ def process_numbers() -> dict[str, float]:
     """Return the processor time of this process, and what it holds."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     found = {"process_cpu_seconds_total": used.ru_utime + used.ru_stime}
-    with suppress(OSError):  # elsewhere than on Linux
+    with suppress(OSError):  # on systems other than Linux
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         found["process_resident_memory_bytes"] = float(pages * resource.getpagesize())
         found["process_open_fds"] = float(sum(1 for _ in Path("/proc/self/fd").iterdir()))

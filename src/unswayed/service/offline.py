@@ -72,7 +72,7 @@ def learn_campaign(
     shaping = _shaping(connection, there, age, len(plays))
     events = with_common_levels(settings, events, shaping.get("partition"))
     reward_range = settings.reward_range
-    if reward_range is not None and len(events):  # some were recorded before it was stated
+    if reward_range is not None and len(events):  # some were recorded before the range was stated
         ends = pc.min_max(events["reward"]).as_py()
         reward_range = min(reward_range[0], ends["min"]), max(reward_range[1], ends["max"])
     learned = learn_log(
@@ -83,13 +83,13 @@ def learn_campaign(
         max_interactions_per_user=settings.max_interactions_per_user,
         reward_range=reward_range,
         known=known if settings.method == DEFAULT_METHOD else None,
-        # Every action can be drawn; one that was added of late may not have been.
+        # Every action can be drawn, but a recently added one may not have been.
         allow_unplayed=True,
         on_step=on_step,
         **shaping,
     )
     events = in_leaves(events, settings, learned.policy)
-    # What anybody would compute who trusts all users alike; pages show it beside the estimate.
+    # The plain mean over all users; pages show it beside the estimate.
     means: dict[str, dict[str, float]] = {}
     for row in events.group_by(["context", "action"]).aggregate([("reward", "mean")]).to_pylist():
         means.setdefault(row["context"], {})[row["action"]] = row["reward_mean"]
@@ -194,7 +194,7 @@ def learnable(
     return table, plays, int((by_user["n_rewards_sum_sum"].to_numpy() == 0).sum())
 
 
-_SILENT = 0.5  # Ours: share of silent accounts from which a note is added; usual with rare rewards
+_SILENT = 0.5  # Ours: share of silent accounts from which a note is added; common with rare rewards
 
 
 def silence_note(share: float, settings: Settings) -> str:
@@ -243,7 +243,7 @@ def _learn_and_publish(database: Database, name: str, job_id: str, known: str | 
             version = catalogue.add_policy(
                 connection, name, log.policy, job=job_id, activate=is_active, progress=progress
             )
-            # Those lost in a crash at any time; none is lost again.
+            # Decisions lost in crashes; each is counted once.
             write_counts(connection, "restored", restored, is_total=True)
             notes = list(log.notes)
             if progress.silent_share >= _SILENT:
@@ -258,11 +258,11 @@ def _learn_and_publish(database: Database, name: str, job_id: str, known: str | 
                 "decisions": decision_rows(log.policy),
                 "notes": notes,
             }
-            # In the same transaction: a job that is done has its policy, and none twice.
+            # In the same transaction: a finished job has exactly one policy.
             jobs.update_job(connection, job_id, state=jobs.DONE, step="", result=result)
 
 
-CONFIDENCE = 0.95  # Every interval holds with this probability, the two arms' together
+CONFIDENCE = 0.95  # Joint level of the two arms' intervals
 _UNKNOWN_ALPHA = 0.1  # alpha of intervals when it is "auto" and nothing was learned yet
 
 _ARMS = ("control", "exploit", "explore")

@@ -28,7 +28,7 @@ except ImportError as error:  # pragma: no cover  # tested in an environment wit
 
 from unswayed.service.client import Client, ServiceError
 
-_FIELDS = ("actions", "is_deferred", "idempotency_key")  # Attributes that go into the request
+_FIELDS = ("actions", "is_deferred", "idempotency_key")  # Attributes that are part of the request
 
 #: Fields of a decision that are in the metadata of its flag.
 _METADATA = ("id", "token", "propensity", "mode", "plan", "leaf", "is_known")

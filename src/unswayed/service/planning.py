@@ -26,7 +26,7 @@ from unswayed.service.settings import Settings
 class Progress:
     """How far a campaign was when something was learned."""
 
-    age: float  # decisions per user; those beyond the cap of a user do not count
+    age: float  # decisions per user, up to the cap per user
     n_users: int
     is_alarmed: bool  # whether a coalition was found
     silent_share: float = 0.0  # of users who never reported a reward
@@ -121,7 +121,7 @@ def _fitted(plan: EpochPlan, settings: Settings, policy: Policy) -> EpochPlan:
     """
     new = make_plan(plan.campaign, settings, policy, epoch=plan.epoch)
     if settings.features:
-        # What users get whose attributes have no leaf.
+        # Action of users whose attributes have no leaf.
         default = settings.actions[policy.default_action]
         fallback = replace(new.unknown, action=default, explorer_share=settings.explore_share)
         new = replace(new, unknown=fallback)
@@ -137,7 +137,7 @@ def _fitted(plan: EpochPlan, settings: Settings, policy: Policy) -> EpochPlan:
             fresh,
             action=action,
             surviving=tuple(name for name in settings.actions if name in surviving),
-            # A new action is the largest doubt there is.
+            # A new action is maximally uncertain.
             explorer_share=min((MOST_DOUBT if added else 1.0) * old.explorer_share, 1.0),
         )
 
@@ -173,7 +173,7 @@ def aligned(policy: Policy, settings: Settings) -> Policy:
     means, errors = cells(policy.mean_rewards, np.nan), policy.sampling_errors
     is_excluded = decisions = None
     if policy.is_excluded is not None:
-        # What an action ruled out that is gone is not ruled out any more.
+        # An action excluded by one that was removed is no longer excluded.
         is_kept = np.isin(np.arange(len(policy.action_labels)), columns)
         stays = (policy.is_excluded | is_kept).all(axis=1, keepdims=True)
         is_excluded = cells(policy.is_excluded & stays, False).astype(np.bool_)

@@ -37,7 +37,8 @@ from unswayed.service.tokens import (
 from unswayed.service.writing import LONGEST_CHUNK_MS, CountKey, Counts
 
 SLICE = 50_000  # Ours: decisions in a slice
-GRACE_MS = 1_000  # Ours: after the window, in which a reward that came in time may be written
+# Ours: grace period after the window, in which a reward received in time may be written
+GRACE_MS = 1_000
 _LAST_MS = 2**48 - 1  # The largest time that fits six bytes
 _BETWEEN = "WHERE campaign = ? AND first_ms > ? AND first_ms < ?"
 
@@ -69,7 +70,7 @@ def export_batches(
     end = closed if until_ms is None else min(until_ms, closed)
     plans: dict[int, EpochPlan] = {}
     schema = schema_of(settings)
-    # What is older belongs to a campaign of this name that was deleted, or is being deleted.
+    # Older rows belong to a deleted campaign of the same name.
     first = max(since_ms, campaign.created_ms, settings.forgotten_before(now_ms()))
     for start_ms, end_ms in _slices(connection, name, first, min(end, _LAST_MS)):
         rows = [
@@ -157,7 +158,7 @@ def _joined(
     for id_ in sorted(decisions):
         record = decisions[id_]
         given = rewards.get(id_, [])
-        # A reward says that the decision was shown; nothing else does if it is deferred.
+        # A reward implies that a deferred decision was shown.
         if given or not record.is_deferred or id_ in shown:
             yield record, given
 
@@ -206,7 +207,7 @@ def aggregated(rewards: list[tuple[int, float]], settings: Settings) -> float:
         case "first":
             return min(rewards)[1]
         case "sum":
-            # A decision counts for no more than its range, however many rewards it gets.
+            # The sum of rewards of a decision is clipped to its range.
             total = sum(value for _, value in rewards)
             return min(max(total, settings.lowest_reward), settings.highest_reward)
         case "max":
@@ -223,8 +224,8 @@ def find_record(connection: Connection, name: str, id_: bytes) -> Record | None:
     return next(found_here, None)
 
 
-MOST_LISTED = 50  # Ours: decisions that are listed
-_MOST_READ = 200_000  # Ours: decisions that are looked through for a user
+MOST_LISTED = 50  # Ours: maximum number of listed decisions
+_MOST_READ = 200_000  # Ours: maximum number of decisions searched for a user
 
 
 def recent_decisions(connection: Connection, name: str, user: str | None) -> dict[str, Any]:
@@ -373,13 +374,13 @@ def refuse_tokens(connection: Connection, name: str, user: str, secret: bytes) -
     """Refuse rewards and activations of all decisions that were made for a user so far."""
     campaign_of(connection, name)
     row = (name, pseudonym(secret, name, user), now_ms() + 1)
-    # The later time stays, if the clock was set back meanwhile.
+    # The later time is kept, in case the clock was set back.
     more = (
         "ON CONFLICT (campaign, pseudonym) DO UPDATE SET before_ms = excluded.before_ms "
         "WHERE excluded.before_ms > forgotten.before_ms"
     )
     connection.insert("forgotten", [row], more)
-    # What names accounts is not kept either; the next report is made without this one.
+    # Reports that name accounts are deleted, too; the next report is made without them.
     connection.execute("DELETE FROM reports WHERE campaign = ?", name)
     bump(connection)
 
@@ -431,7 +432,7 @@ def _delete_rows(connection: Connection, name: str, table: str, column: str, use
     return len(keys)
 
 
-#: The columns by which rows are old; ids of decisions begin with their time.
+#: The columns that hold a row's age; ids of decisions begin with their time.
 _TIMES = {
     "decisions": "first_ms",
     "asked": "time_ms",
@@ -439,7 +440,7 @@ _TIMES = {
     "activations": "decision",
 }
 
-_SLICE_MS = 10_000  # Ours: time deleted per transaction, so that rewards do not wait long
+_SLICE_MS = 10_000  # Ours: time span deleted per transaction, so that rewards do not wait long
 _DELETE_SECONDS_AT_ONCE = 0.2  # Ours: seconds per round of deletion
 
 
@@ -448,7 +449,7 @@ def delete_old(database: Database, campaign: str, before_ms: int) -> bool:
     end = time.monotonic() + _DELETE_SECONDS_AT_ONCE
     with database.connected() as connection:
         for table, column in _TIMES.items():
-            # A row of decisions goes when the last that may be in it does.
+            # A row of decisions is deleted once the last one that it may hold is old enough.
             limit = before_ms - (LONGEST_CHUNK_MS if table == "decisions" else 0)
             first = f"ORDER BY {column} LIMIT 1"
             while rows := connection.select(table, column, first, campaign=campaign):

@@ -35,7 +35,7 @@ from unswayed.service.tokens import (
 from unswayed.service.writing import Report
 
 POLL_SECONDS = 0.25  # Ours: between checks for changes in the store, which take microseconds
-_CHORE_SECONDS = 1.0  # Ours: between updates of metrics, and checks of what is due and what is old
+_CHORE_SECONDS = 1.0  # Ours: between updates of metrics, and checks for due work and old decisions
 _DELETE_SECONDS = 60.0  # Ours: seconds between deletions of old decisions, each of which is synced
 
 _OTHER_REQUEST = (
@@ -89,7 +89,7 @@ class Watcher:
                     self._connection = self._database.connect()
                 self._connection.check_file()
                 change = int(self._connection.meta("change") or 0)
-                # Another file, such as a backup put in its place, may have the same number.
+                # Another file, such as a restored backup, may have the same number.
                 if is_new or change != self.state.change:
                     self.state = self._loaded(self._connection, change)
             except StoreError:
@@ -105,7 +105,7 @@ class Watcher:
         """Look into the store for a signing key that is unknown here, such as another host's."""
         known = self.signer.keys
         if self.is_connected and any(token.partition(".")[0] not in known for token in tokens):
-            # Not in the event loop: a store that hangs must not stop other requests.
+            # Not in the event loop: a hanging store must not block other requests.
             with contextlib.suppress(StoreError):
                 await asyncio.get_running_loop().run_in_executor(None, self.refresh)
 
@@ -128,12 +128,12 @@ class Watcher:
                 campaign.created_ms,
                 campaign.plan_version,
             ):
-                decider = old.decider  # with the users' digests that it keeps
+                decider = old.decider  # with its cache of users' digests
                 policy = old.ranking.policy
             else:
                 plan, _ = catalogue.plan_of(connection, campaign.name, campaign.plan_version)
                 decider = Decider(plan, self.secrets.assignment)
-                decider.decide("", plan.contexts[0])  # compiles, before anybody waits
+                decider.decide("", plan.contexts[0])  # compiles before the first request
                 policy = catalogue.policy_of(connection, campaign.name, campaign.policy_version)
             forgotten = forgotten_of(connection, campaign.name)
             found[campaign.name] = Serving.of(campaign, decider, policy, forgotten)
@@ -203,7 +203,7 @@ class Service:
         self.is_public = is_public
         self.configured = configured
         self.unfinished_bytes = 0
-        #: The hours in which today's report was claimed last, by campaign.
+        #: The hour in which today's report was last claimed, by campaign.
         self._claimed: dict[str, int] = {}
         self._next_deletion = 0.0
         #: Audits that the console waits for, by campaign.
@@ -316,7 +316,7 @@ class Service:
         is_keyed = any(request.idempotency_key for request, _ in made)
         if is_keyed:
             rows = [
-                # Those without a key get one that nobody else can have.
+                # Requests without a key get a unique one.
                 (campaign, request.idempotency_key or f"\x01{record.id.hex()}", now, payload)
                 for (request, record), payload in zip(made, payloads, strict=True)
             ]
@@ -363,7 +363,7 @@ class Service:
             value = settings.check_reward(request.reward)
         except InputError as error:
             raise Refusal(422, "bad_reward", str(error)) from None
-        # Where the first counts there is one reward, however it is called.
+        # If only the first reward counts there is one, whatever its id.
         name = "" if settings.aggregation == "first" else request.reward_id
         if name:
             check_name("reward_id", name)
@@ -382,7 +382,7 @@ class Service:
     def _report(self, serving: Serving, token: str, received: int) -> Report:
         """Return a report on the decision of a token, or refuse one of another campaign."""
         record, payload = self.watcher.signer.opened(token)
-        # A campaign that was deleted and made again is another one.
+        # A campaign that was deleted and created again is another one.
         if record.campaign != serving.name or record.time_ms < serving.created_ms:
             text = f"the token is not of this campaign {serving.name!r}."
             raise Refusal(403, "other_campaign", text)
@@ -411,8 +411,8 @@ async def _repeated(work: Callable[[], None], seconds: float) -> None:
         try:
             await asyncio.to_thread(work)
         except (StoreError, Refusal):
-            continue  # the store is away, or a campaign was deleted meanwhile
-        except Exception as error:  # a task that ends would never be done again
+            continue  # the store is unavailable, or a campaign was deleted meanwhile
+        except Exception as error:  # a task that raises would never run again
             if repr(error) != last:  # it is logged once, however often it fails
                 logger.exception("a periodic task failed")
             last = repr(error)
@@ -421,8 +421,8 @@ async def _repeated(work: Callable[[], None], seconds: float) -> None:
 
 
 def _asked_for(record: Record) -> tuple[object, ...]:
-    # Actions are only ever added, so the same list differs in zeros at its end at most; and equal
-    # attributes may have come to another leaf.
+    # Actions are only ever added, so equal lists differ at most in trailing zeros; and equal
+    # attributes may now have another leaf.
     eligible = record.eligible.rstrip(b"\0")
     return record.user, record.attributes or record.context, eligible
 

@@ -91,7 +91,7 @@ def apply_campaigns(connection: Connection, configuration: Configuration) -> Non
             else:
                 catalogue.create_campaign(connection, name, settings)
             policy = configuration.policies.get(name)
-            # Only where nothing was learned: what the campaign learned since stays.
+            # Only if nothing was learned: later policies of the campaign stay.
             if policy is not None and len(catalogue.policy_versions(connection, name)) == 1:
                 catalogue.add_policy(connection, name, policy, job="", activate=True)
     for name, fields in changed.items():
@@ -102,7 +102,7 @@ def apply_campaigns(connection: Connection, configuration: Configuration) -> Non
 def _apply_settings(connection: Connection, name: str, settings: Settings) -> list[str]:
     """Give a campaign the settings of the file; return what that changed. Labels added stay."""
     there = catalogue.locked(connection, name).settings
-    # In the order that the store has: nothing changes when only the order does.
+    # In the order of the store, so that a new order alone changes nothing.
     kept = msgspec.structs.replace(
         settings,
         contexts=there.contexts,
@@ -185,7 +185,7 @@ def serve(
         listening = _bound(host, port)
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}"
-        # What is there now stays: looking through it for garbage would make requests wait.
+        # Objects created so far stay: scanning them for garbage would delay requests.
         gc.collect()
         gc.freeze()
         Supervisor(
@@ -238,7 +238,7 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # whoever asks could claim any address
+            proxy_headers=False,  # callers could claim any address
             http=type("Limited", (LimitedProtocol,), {"limits": limits}),
             ws="none",
             timeout_keep_alive=limits.keep_alive_seconds,
@@ -280,13 +280,14 @@ def _bound(host: str, port: int) -> socket.socket:
     return listening
 
 
-_ON_ITS_WAY_SECONDS = 0.25  # Ours: in which a new connection may send a request at a stop
-_FRAMING = 6  # Ours: bytes of framing per byte of a body; a chunk of one byte brings five
-_SHORT_BODY = 16_384  # Ours: longest body that takes the short way; others are counted as they grow
-OTHER_DESCRIPTORS = 200  # Ours: of a worker's store, logs and processes, beside its connections
+_ON_ITS_WAY_SECONDS = 0.25  # Ours: time for a new connection to send a request during a stop
+_FRAMING = 6  # Ours: bytes of framing per byte of a body; a chunk of one byte adds five
+_SHORT_BODY = 16_384  # Ours: longest body that takes the fast path; others are counted as they grow
+# Ours: descriptors of a worker's store, logs and processes, beside its connections
+OTHER_DESCRIPTORS = 200
 
 
-#: The busiest routes, which take the short way.
+#: The busiest routes, which take the fast path.
 _BUSY = re.compile(rb"/v1/([a-z0-9_-]+)/((?:decide|reward)(?:/batch)?)")
 _ENDPOINTS = {one.path.removeprefix("/v1/{campaign}/").encode(): one for one in ENDPOINTS}
 
@@ -365,7 +366,8 @@ class LimitedProtocol(HttpToolsProtocol):
         n_before, was_receiving = self._n_requests, self._is_receiving
         super().data_received(data)
         n_begun = self._n_requests - n_before
-        # Of a piece with the end of another request it is not known what belongs to the last one.
+        # If a piece holds the end of another request, it is unknown which bytes belong to the last
+        # one.
         if self._is_receiving and n_begun <= (not was_receiving or not n_before):
             self._outside_body += len(data)
             if self._outside_body > self.limits.max_header_bytes:
@@ -394,7 +396,7 @@ class LimitedProtocol(HttpToolsProtocol):
             and int(stated) <= min(_SHORT_BODY, self.limits.max_request_bytes)
         ):
             cycle: Any = _Whole(self, busy[1].decode(), _ENDPOINTS[busy[2]])
-            self.cycle = cycle  # it is used like uvicorn's
+            self.cycle = cycle  # it is used like uvicorn's own
         else:
             super().on_headers_complete()
 
@@ -439,7 +441,7 @@ class LimitedProtocol(HttpToolsProtocol):
             if isinstance(one, LimitedProtocol) and one is not self and one._is_waited_for()
         ]
         if others:
-            # Those in the middle of a request first: idle ones belong to clients that come back.
+            # Unfinished requests first: idle connections belong to clients that come back.
             min(others, key=lambda one: (not one._is_receiving, one._seen_at))._drop()
         else:
             self._refuse(503, "too_many_connections", "all connections are in use; try again.")

@@ -21,11 +21,12 @@ from unswayed.errors import InputError
 
 logger = logging.getLogger("unswayed.service")
 
-SILENCE_SECONDS = 60.0  # Ours: until a worker without heartbeats is replaced; it beats every second
-START_SECONDS = 300.0  # Ours: how long a worker may take until it serves
-MOST_FAILURES = 5  # Ours: workers that may end one after another before one serves
-GRACE_SECONDS = 10  # Ours: open requests get this long when a worker is stopped
-_TICK_SECONDS = 0.1  # Ours: seconds between looks at signals and workers
+# Ours: time without heartbeats after which a worker is replaced; it sends one every second
+SILENCE_SECONDS = 60.0
+START_SECONDS = 300.0  # Ours: maximum time until a worker serves
+MOST_FAILURES = 5  # Ours: number of workers that may fail in a row before one serves
+GRACE_SECONDS = 10  # Ours: time for open requests when a worker is stopped
+_TICK_SECONDS = 0.1  # Ours: seconds between checks of signals and workers
 Beat = Callable[[], None]  # Called by a worker when it begins to serve, and then every second
 
 
@@ -93,7 +94,7 @@ class Supervisor:
         self._is_ready = False
         self._n_failures = 0
         self._has_terminal = os.isatty(0)
-        #: A pipe that this process alone can write to: it ends when this process does.
+        #: A pipe that only this process can write to: it closes when this process ends.
         self._life, self._held = os.pipe()
 
     def run(self) -> None:
@@ -133,7 +134,7 @@ class Supervisor:
             logger.exception("a worker process failed")
         finally:
             sys.stderr.flush()
-            os._exit(code)  # without waiting for threads that a store may hold
+            os._exit(code)  # without waiting for threads that may be blocked by the store
 
     def _is_asked_to_stop(self) -> bool:
         """Handle the signals that came: SIGHUP reloads, unless it says that the terminal closed."""

@@ -20,7 +20,7 @@ from unswayed.service.tokens import Record, Secrets, decode_record, decode_recor
 from unswayed.storage import whole_file
 
 _ROWS = 100  # Ours: rows in one statement
-_LISTED = 5  # Problems of one kind that are listed
+_LISTED = 5  # Maximum number of listed problems of one kind
 
 
 def check_store(url: str, secret: Secrets | None) -> dict[str, Any]:

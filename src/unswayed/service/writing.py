@@ -23,12 +23,14 @@ from unswayed.service.tokens import Record, decode_record, encode_records
 
 logger = logging.getLogger("unswayed.service")
 
-MOST_WAITING = 200_000  # Ours: decisions that wait to be recorded, about 200 bytes each
+MOST_WAITING = 200_000  # Ours: maximum number of unrecorded decisions, about 200 bytes each
 _CHUNK = 10_000  # Ours: decisions in one row of the store
-LONGEST_CHUNK_MS = 60_000  # The most between decisions in one row of the store
+LONGEST_CHUNK_MS = 60_000  # Longest time between decisions in one row of the store
 _GROUP = 512  # Ours: requests in one transaction; a group this large takes some milliseconds
-_FLUSH_SECONDS = 0.25  # Ours: for which decisions wait for others; a broken store is tried as often
-_GATHER_SECONDS = 0.001  # Ours: for which requests wait to share a commit, which takes as long
+# Ours: time for which decisions are collected; a broken store is retried as often
+_FLUSH_SECONDS = 0.25
+# Ours: time for which requests are collected for one commit, which takes as long
+_GATHER_SECONDS = 0.001
 
 
 class CountKey(NamedTuple):
@@ -66,7 +68,7 @@ class Recorded(NamedTuple):
     payloads: Sequence[bytes]
 
 
-#: Numbers of "decisions", of "rewards", and of shadow decisions that match the plan: "matches".
+#: Numbers of "decisions", of "rewards", and of shadow decisions that match the plan, "matches".
 Counts = Counter[tuple[CountKey, str]]
 
 
@@ -115,7 +117,8 @@ class Writer:
         self._is_stopping = False
         self._connection: Connection | None = None
         self.is_healthy = False  # whether the last transaction was committed
-        self.n_dropped = 0  # decisions that were never recorded: the store was away too long
+        # decisions that were never recorded because the store was unavailable for too long
+        self.n_dropped = 0
         self.n_commits = 0
         self.commit_seconds = 0.0
         self._write_group([], [], Counter())
@@ -143,7 +146,7 @@ class Writer:
         future: asyncio.Future[Sequence[Any]] = loop.create_future()
         self._arriving.append(_Request(write, rows, future))
         if len(self._arriving) == 1:
-            # All that arrives in this round of the loop is handed over together, with one wake-up.
+            # All requests of one loop iteration are handed over together, with one wake-up.
             loop.call_soon(self._hand_over)
         return await future
 
@@ -168,7 +171,7 @@ class Writer:
                     self._condition.wait(_FLUSH_SECONDS)
                 self._wait_for_others()
                 requests = [self.requests.popleft() for _ in range(min(len(self.requests), _GROUP))]
-                decisions: list[Recorded] = []  # the oldest, about a row of the store full
+                decisions: list[Recorded] = []  # the oldest, about one row of the store
                 n_taken = 0
                 while self._decisions and n_taken < _CHUNK:
                     decisions.append(self._decisions.popleft())
@@ -208,7 +211,7 @@ class Writer:
             with self._connection.transaction():
                 if not self.is_healthy:  # an empty transaction succeeds on a read-only file
                     self._connection.execute("UPDATE meta SET value = value WHERE name = 'schema'")
-                # Those that are written by the same function together: one statement for all.
+                # Rows written by the same function are grouped into one statement.
                 for write in dict.fromkeys(request.write for request in requests):
                     alike = [request for request in requests if request.write is write]
                     rows = [row for request in alike for row in request.rows]
@@ -217,7 +220,7 @@ class Writer:
                         request.results = list(islice(given, len(request.rows)))
                 write_chunks(self._connection, decisions)
                 write_counts(self._connection, self._name, own)
-        except Exception as error:  # whatever it is, nobody may be left waiting
+        except Exception as error:  # whatever the error is, no request may be left waiting
             if self.is_healthy:
                 logger.warning("%s", error)
             self.is_healthy = False

@@ -48,7 +48,7 @@ ORACLES = {
     "oracle": LearnerSpec(name="oracle", make=OracleLearner),
     "oracle-ucb": LearnerSpec(name="oracle-ucb", make=OracleUCB),
 }
-"""The yardsticks, of the final policy and of regret."""
+"""The references for the final policy and for regret."""
 
 
 def algorithms() -> dict[str, LearnerSpec]:

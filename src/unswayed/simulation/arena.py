@@ -49,9 +49,9 @@ class Crowd:
     n_users: int
     interactions_per_user: int  # rounds; each has as many arrivals as there are users
     alpha: float  # true share of colluders; the coalition has floor(share * n_users) accounts
-    assumed_fraction: float | None = None  # what learners assume; None for the true one
+    assumed_fraction: float | None = None  # share that learners assume; None for the true one
     arrivals: Arrivals = field(default_factory=Arrivals)
-    perturbation: float = 0.0  # eps_0: farthest that good users' means lie from the common ones
+    perturbation: float = 0.0  # eps_0: maximum distance of a good user's means from the common ones
 
     def __post_init__(self) -> None:
         if self.n_users < 1 or self.interactions_per_user < 1:
@@ -155,8 +155,8 @@ class Match:
         )
         for number, users in enumerate(arrivals):
             contexts = np.searchsorted(cumulative, draws.random(users.size), side="right")
-            # Colluders' rewards are drawn, too, and replaced: good users' draws must not depend on
-            # who colludes.
+            # Colluders' rewards are drawn, too, and then replaced: good users' draws must not
+            # depend on who colludes.
             rewards = draw_rewards(
                 self._means(users, contexts),
                 law=self.instance.law,

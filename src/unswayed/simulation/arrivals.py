@@ -23,7 +23,8 @@ SMALLEST_LIMIT = 2.0
 """The smallest c_L that any order of arrivals can keep, see above."""
 
 ACTIVITY_SPREAD = 1.5
-"""Ours: deviation of log activities; the busiest tenth of the users has 60% of the visits."""
+"""Ours: standard deviation of log activities; the busiest tenth of the users has 60% of the
+visits."""
 
 
 class Order(StrEnum):
@@ -94,7 +95,8 @@ class Arrivals:
             counts = np.ones(n_users, np.int64)
             eager = np.flatnonzero(np.zeros(0) if is_eager is None else is_eager)
             code = list(Order).index(self.order)
-            # The cursor outlives rounds: the next user in turn, or the user of the running burst.
+            # The cursor persists across rounds: the next user in turn, or the user of the running
+            # burst.
             cursor = 0
             for _ in range(n_rounds - 1):
                 users, cursor = _one_round(counts, eager, self.limit, code, cursor, rng)

@@ -42,7 +42,7 @@ class Kind:
     attack: Attack = "peace"
     rate: float = 0.05  # about the mean of clicks and purchases
     is_greedy: bool = False
-    is_uneven: bool = False  # honest users differ in activity and in how readily they click
+    is_uneven: bool = False  # honest users differ in activity and in their click rate
     n_users: int = 3_000
     events_per_user: int = 20
     n_attributes: int = 6
@@ -180,12 +180,12 @@ def build(kind: Kind, seed: int) -> World:
     tested = truth.means(fresh)
     best, target = int(tested.mean(axis=0).argmax()), int(tested.mean(axis=0).argmin())
     place = truth.used[0]
-    if kind.attack == "segment":  # all visits of bots are in one half of the attribute that matters
+    if kind.attack == "segment":  # all visits of bots lie in one half of the relevant attribute
         chosen = tested[_half(fresh[place])].mean(axis=0)
         best, target = int(chosen.argmax()), int(chosen.argmin())
         inside = columns[place][_half(columns[place])]
         columns[place][is_bot] = rng.choice(inside, int(is_bot.sum()))
-    if kind.attack == "forged":  # attributes as of anybody else, visit by visit
+    if kind.attack == "forged":  # attributes copied from other users, visit by visit
         for column in columns:
             column[is_bot] = rng.choice(column[~is_bot], int(is_bot.sum()))
     means = truth.means(columns)
@@ -246,7 +246,7 @@ def _forged(
     match kind.attack:
         case "push" | "segment" | "forged":
             rewards[on_target], rewards[on_best] = high, low
-        case "quiet":  # every third play of the target, and no play of the best, is praised
+        case "quiet":  # every third play of the target is praised, and no play of the best
             rewards[on_target & (rng.random(len(rewards)) < 0.35)] = high
             rewards[on_best & (rng.random(len(rewards)) < 0.5)] = low
         case "sink":
@@ -254,8 +254,8 @@ def _forged(
     return rewards
 
 
-#: A player returns the action of each fresh visit, and says a word about itself; the number is the
-#: share of colluders that it assumes.
+#: A player returns the action of each fresh visit and a note; the number is the assumed share of
+#: colluders.
 Player = Callable[["World", float], tuple[IntArray, str]]
 
 
@@ -332,7 +332,7 @@ PLAYERS: dict[str, Player] = {
     "without-bots": without_bots,
     "constant": constant,
     "naive-tree": partial(plain_tree, strictness=1.0),
-    # Splits readily, as contextual bandits of experiment platforms do.
+    # Splits readily, like contextual bandits of experimentation platforms.
     "growthbook-tree": partial(plain_tree, strictness=0.5),
     "linear": linear,
 }

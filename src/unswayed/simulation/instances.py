@@ -48,10 +48,11 @@ LOWEST_MEAN, HIGHEST_MEAN = 0.05, 0.95
 """Ours: random means keep away from 0 and 1, where Bernoulli rewards carry no noise."""
 
 GAP_SPREAD = 0.2
-"""Ours: how the paper's "approximately 0.3" is read; gaps lie in [gap, 1.2 gap]."""
+"""Ours: reading of the paper's "approximately 0.3"; gaps lie in [gap, 1.2 gap]."""
 
 DEFAULT_DEVIATION = 0.5
-"""Ours: the largest standard deviation a Bernoulli reward can have, so that laws compare."""
+"""Ours: the largest standard deviation of a Bernoulli reward, so that distributions are
+comparable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,7 +104,7 @@ class Settings(WorldOptions):
             raise InputError("no algorithm is named: give at least one.")
         names = tuple(dict.fromkeys(find_algorithm(name).name for name in self.algorithms))
         object.__setattr__(self, "algorithms", names)
-        # Made once here, so that invalid settings are rejected before anything runs.
+        # Built once here, so that invalid settings are rejected before anything runs.
         make_attack(self.attack, self.knobs)
         self.crowd()
         self.instance(0)
@@ -199,8 +199,8 @@ def run_repetition(
 ) -> Row:
     """Run one algorithm in one repetition."""
     match = settings.match(algorithm, repetition)
-    # One BLAS thread everywhere: sums must not depend on how many there are, and processes that
-    # share the cores must not fight for them.
+    # One BLAS thread everywhere: sums must not depend on their number, and parallel processes must
+    # not compete for cores.
     with threadpool_limits(1):
         if goal == "suboptimality":
             return Row(algorithm=algorithm, repetition=repetition, loss=match.loss())

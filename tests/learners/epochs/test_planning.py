@@ -118,7 +118,7 @@ def test_a_lost_alarm_holds_only_decisions_that_would_change_and_doubts_them_mos
         [16 * 2 * per_play, per_play, per_play]
     )
     assert before.rule("brunch").action == "soup"
-    # As long as it is found, decisions follow the policy.
+    # While it is found, decisions follow the policy.
     found = planned(before, a_policy([clear] * 3, contexts), is_alarmed=True)
     assert [rule.action for rule in found.rules] == ["tea"] * 3
 
@@ -149,7 +149,7 @@ def test_an_action_goes_when_its_worst_case_interval_lies_below_the_best() -> No
     )
     assert survivors(narrow)[1] == {"soup", "cake"}
     assert survivors(wide)[1] == set(ACTIONS)
-    # An interval rules nothing out that assumes what nobody stated, as of rewards of 0 and 1.
+    # An interval with an unstated assumption, such as rewards of 0 and 1, excludes nothing.
     assumed = replace(narrow, source={"intervals": {"is_assumed": True}})
     assert survivors(assumed)[1] == set(ACTIONS)
     stated = replace(narrow, source={"intervals": {"is_assumed": False}})

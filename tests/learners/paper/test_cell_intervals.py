@@ -91,7 +91,7 @@ def test_every_visitor_of_a_cell_counts(rng: np.random.Generator) -> None:
     """
     n_users = 50_000
     rewards = rng.random(n_users)
-    rewards[:5000] = 1.0  # a tenth lie, wherever they stand
+    rewards[:5000] = 1.0  # a tenth collude, wherever they are in the order
     places = rng.permutation(n_users)
     logs = [
         tallied(

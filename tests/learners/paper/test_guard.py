@@ -73,7 +73,7 @@ def pushed(
         users, np.zeros_like(users), actions, rewards, n_users=n_users, n_contexts=1, n_actions=3
     )
     pooled = np.bincount(actions, rewards) / np.bincount(actions)
-    # Users differ by less than this, as 0 and 1 do; lies do not.
+    # Users differ by less than this, as for 0 and 1; lies do not.
     design = replace(sticky_design(tallies), rewards=RewardBound(deviation=0.5))
     return pooled, guard_intervals(tallies, design, alpha=0.1), mu
 

@@ -12,11 +12,11 @@ from unswayed.compiled import compiled
 from unswayed.learners.baselines.tables import Baseline, index_of_best, means
 from unswayed.learners.interface import Setting
 
-# Ours: a usual level; it enters through a logarithm only.
+# Ours: a common choice; it enters through a logarithm only.
 FAILURE_PROBABILITY = 0.1
 
 
-# Ours: keeps the planned plays lambda/gap² above zero when rewards are absurd.
+# Ours: keeps the planned plays lambda/gap² positive for absurd rewards.
 LARGEST_GAP = 1e9
 
 
@@ -34,7 +34,7 @@ class PlannedEpochs(Baseline):
     """
 
     # Ours; 1024 in the theorem of Gupta, Koren and Talwar. Five full epochs, 120,314 plays, fit
-    # into the 125,000 plays a context has in Figure 2(d); with the original constant epochs 1 and 2
+    # into the 125,000 plays per context of Figure 2(d); with the original constant epochs 1 and 2
     # alone would take up to 225,809.
     constant = 8.0
 
@@ -46,7 +46,7 @@ class PlannedEpochs(Baseline):
         # Gaps and planned plays of the running epoch, and estimates of the last complete one.
         self.gaps, self.planned = np.ones(shape), np.full(shape, self.unit_plays)
         self.estimates = np.full(shape, np.nan)
-        # The running epoch of each context, from 1, and the arrivals it still has.
+        # The running epoch of each context, from 1, and its remaining arrivals.
         self.epochs, self.remaining = np.ones((2, setting.n_contexts), dtype=np.int64)
         self._thresholds = np.empty(shape)
         self._sums, self._counts = np.zeros((2, *shape))
@@ -120,7 +120,8 @@ def _play_until_an_epoch_ends(
     return contexts.size, -1
 
 
-# Theirs: the share of its gap by which an action is held down when the best is sought.
+# Theirs: the share of its gap that is subtracted from an action's estimate in the search for the
+# best one.
 CAUTION = 1.0 / 16.0
 
 
@@ -216,7 +217,7 @@ class ActiveArmElimination(Baseline):
         every = np.arange(self.setting.n_contexts)
         first = np.argmax(self.is_active.any(axis=2), axis=1)  # the last layer is never empty
         known = means(self.sums[every, first], self.counts[every, first])
-        # An active action without a play comes after those with one, but before deleted ones.
+        # An active action without plays ranks below those with plays, but above deleted ones.
         known = np.where(np.isnan(known), np.finfo(np.float64).min, known)
         return np.where(self.is_active[every, first], known, -np.inf)
 
@@ -235,7 +236,7 @@ def _play_layers(
     actions = np.empty(contexts.size, dtype=np.int64)
     for t in range(contexts.size):
         s = contexts[t]
-        # Layer l − 1 if 2^−l ≤ u < 2^−(l−1), and layer 0 for what is left below.
+        # Layer l − 1 if 2^−l ≤ u < 2^−(l−1), and layer 0 otherwise.
         u, layer, edge = rng.random(), 0, 0.5
         while u < edge and layer < n_layers:
             layer, edge = layer + 1, edge * 0.5

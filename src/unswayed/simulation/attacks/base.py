@@ -156,9 +156,9 @@ def reward_ends(instance: Instance) -> tuple[float, float]:
 class Turn:
     """The coalition's arrivals of one round, in order."""
 
-    round_number: int  # from 0; a round brings about one arrival per user
+    round_number: int  # from 0; a round has about one arrival per user
     accounts: IntArray  # shape (n,), positions in `Briefing.accounts`; one may come twice
-    contexts: IntArray  # shape (n,), those that nature gave these accounts, or those they chose
+    contexts: IntArray  # shape (n,), drawn by nature, or chosen by the accounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,7 +299,7 @@ def knob(default: N, is_valid: Callable[[N], bool], rule: str) -> N:
 
 
 MEMORY_PER_CELL = 32
-"""Ours: how many past rewards of a (context, action) a replay chooses from."""
+"""Ours: number of past rewards per (context, action) that a replay draws from."""
 
 
 class Replaying(Attack):

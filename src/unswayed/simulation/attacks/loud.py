@@ -24,8 +24,10 @@ from unswayed.simulation.attacks.base import (
 class Loud(Attack):
     """One end of the range for the action aimed at, the other end for all others."""
 
-    strength: float = fraction(1.0)  # probability that the action aimed at gets the lie, not a coin
-    filler: float = fraction(0.0)  # share of the rewards on other actions that are coins, for cover
+    # probability that the targeted action gets the lie instead of a coin flip
+    strength: float = fraction(1.0)
+    # share of the rewards on other actions that are coin flips, as cover
+    filler: float = fraction(0.0)
 
     def rewards_around(self, aimed_at: IntArray, value: float, elsewhere: float) -> FloatArray:
         """Return rewards, shape (n, n_actions), for arrivals that aim at one action each."""
@@ -150,8 +152,8 @@ class IdGrinding(Push):
     """
 
     knows = Knowledge.ALGORITHM
-    context: int = 0  # whose group is ground
-    secret: str = "00" * SECRET_BYTES  # what the coalition takes for it, in hexadecimal
+    context: int = 0  # the action whose group is targeted
+    secret: str = "00" * SECRET_BYTES  # the coalition's guess of the secret, in hexadecimal
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -182,7 +184,7 @@ class Shilling(Attack):
     """Praise the target from an ordinary-looking profile."""
 
     knows = Knowledge.BANDIT
-    strength: float = fraction(1.0)  # probability of the lie; else the reward is the profile's
+    strength: float = fraction(1.0)  # probability of the lie; otherwise the reward is the profile's
 
     def profile(self, turn: Turn) -> FloatArray:
         """Return the ordinary-looking rewards, shape (n, n_actions)."""

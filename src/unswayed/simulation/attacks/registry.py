@@ -85,7 +85,7 @@ class Sleeper(Wrapper):
 class OnOff(Wrapper):
     """Replays good histories and plays another attack in turns, epoch by epoch."""
 
-    period: int = at_least(1, 5)  # rounds in an epoch; the first epoch is good
+    period: int = at_least(1, 5)  # rounds per epoch; the first epoch is honest
 
     def is_awake(self, round_number: int) -> bool:
         return (round_number // self.period) % 2 == 1

@@ -93,7 +93,7 @@ class VarianceShell(Shifting):
     """
 
     knows = Knowledge.BANDIT
-    radius: float = positive(1.0)  # the distance, in units of a good user's typical one
+    radius: float = positive(1.0)  # the distance, in units of a typical good user's
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         super().begin(briefing, rng)
@@ -108,7 +108,7 @@ class Subtractive(Attack):
     """
 
     knows = Knowledge.BANDIT
-    draws: int = at_least(1, 4)  # honest draws to choose from; 1 is honest
+    draws: int = at_least(1, 4)  # number of honest draws to choose from; 1 is honest
 
     def rewards(self, turn: Turn) -> FloatArray:
         briefing = self.briefing
@@ -131,7 +131,7 @@ class Framing(Shifting):
     """
 
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
-    strength: float = positive(0.7)  # pull on all users' means, in gaps; 1 changes decisions
+    strength: float = positive(0.7)  # pull on the mean of all users, in gaps; 1 changes decisions
     decoys: float = fraction(0.0)  # share of the accounts that pull the other way
     reach: float = positive(3.0)  # how much farther a decoy pulls than other accounts
 
@@ -186,7 +186,7 @@ class HidingOneSided(Attack):
     name = "hiding"
     knows = Knowledge.BANDIT
     is_two_sided: ClassVar[bool] = False
-    plays: int = at_least(0, 0)  # length n of the histories; 0: a context's expected visits
+    plays: int = at_least(0, 0)  # length n of the histories; 0 for a context's expected visits
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         super().begin(briefing, rng)
@@ -210,7 +210,7 @@ class HidingOneSided(Attack):
         briefing = self.briefing
         best, runner_up = briefing.mean_rewards[context, self._ranking[context, :2]]
         if best <= runner_up:
-            return []  # a tie hides itself
+            return []  # a tie needs no hiding
         visits = briefing.interactions_per_user * briefing.context_probabilities[context]
         plays = self.plays or max(1, round(visits))
         arguments = (best - runner_up, plays, briefing.alpha)
@@ -236,14 +236,15 @@ class Focus(Attack):
     """
 
     knows = Knowledge.BANDIT
-    share: float = fraction(0.1)  # of the contexts that are attacked, at least one of them
+    share: float = fraction(0.1)  # share of contexts that are attacked, at least one
     mode: str = one_of(("frequent", "rare", "random"), "frequent", kind="mode of focus")
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         super().begin(briefing, rng)
         order = rng.permutation(briefing.n_contexts)
         if self.mode != "random":
-            # Of equally frequent contexts any: the sort is stable on the shuffled order.
+            # Equally frequent contexts are ordered randomly: the sort is stable on the shuffled
+            # order.
             frequencies = briefing.context_probabilities[order]
             sign = -1.0 if self.mode == "frequent" else 1.0
             order = order[np.argsort(sign * frequencies, kind="stable")]
@@ -268,8 +269,9 @@ class Ladder(Shifting):
     """
 
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
-    height: float = positive(8.0)  # shift of the top, in deviations of a reward
-    rungs: float = fraction(0.5)  # share of the accounts on rungs, evenly spaced; others: the top
+    height: float = positive(8.0)  # shift of the top rung, in deviations of a reward
+    # share of the accounts on evenly spaced rungs; others are at the top
+    rungs: float = fraction(0.5)
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         super().begin(briefing, rng)
@@ -279,10 +281,11 @@ class Ladder(Shifting):
 
 
 FARTHEST_EDGE = 5.0
-"""Ours: where trimming no longer covers the coalition the edge is at infinity; this is enough."""
+"""Ours: where trimming no longer covers the coalition the edge is at infinity; this stands for
+it."""
 
 LARGEST_MEMORY = 50_000_000
-"""Ours: cells over all accounts that are kept in memory, 0.6 GB."""
+"""Ours: maximum number of cells over all accounts that are kept in memory, 0.6 GB."""
 
 
 def trim_edge(*, alpha: float, trim: float) -> float:
@@ -374,8 +377,8 @@ class TrimEdge(Replaying):
             result: FloatArray = n * means + edge * deviations * np.sqrt(n)
             return result
 
-        # If every visit of a round made up for all that is missing, totals would overshoot by more
-        # in every round.
+        # If every visit of a round made up for the whole deficit, totals would overshoot more in
+        # every round.
         rewards = total(plays + 1) - np.where(earlier == 0, self._sums[places], total(plays))
         if self.briefing.is_binary:
             rewards = (rewards > 0.5).astype(np.float64)
@@ -389,7 +392,8 @@ DIRECTIONS = {"up": (1.0, 0.0), "down": (0.0, -1.0), "both": (1.0, -1.0)}
 class ShiftedReplay(Replaying):
     """Replays good users' rewards, moved up on the target and down on the rival."""
 
-    magnitude: float = fraction(0.3)  # in ranges of rewards; of binary ones, probability of a lie
+    # in ranges of rewards; for binary ones, the probability of a lie
+    magnitude: float = fraction(0.3)
     direction: str = one_of(DIRECTIONS, "both", kind="direction")
 
     def rewards(self, turn: Turn) -> FloatArray:
