@@ -154,7 +154,7 @@ def test_a_scorer_needs_numpy_alone(learner: RobustMCB, tmp_path: Path) -> None:
     assert done.stdout == "tea [True, False]\n", done.stderr
 
 
-#: What DuckDB takes for a kernel of Jupyter: it then wants ipywidgets for its progress bar.
+#: DuckDB takes this for a Jupyter kernel, and then wants ipywidgets for its progress bar.
 _JUPYTER = """
 import sys, types
 kernel = types.SimpleNamespace(config={"IPKernelApp": {}})

@@ -1,4 +1,4 @@
-"""The one place that compiles loops: every kernel of the package is decorated here."""
+"""The only place that compiles loops: every kernel of the package is decorated here."""
 
 from __future__ import annotations
 

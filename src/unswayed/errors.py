@@ -9,7 +9,7 @@ _OPTION = re.compile("\x02([^\x02\x03\x1f]*)\x1f([^\x02\x03\x1f]*)\x03")
 
 
 class _Sentence(Exception):  # noqa: N818 - the base of errors and notes
-    """A message that names options as its reader writes them; see ``option``."""
+    """A message that names options in the reader's terms; see ``option``."""
 
     def __str__(self) -> str:
         return _OPTION.sub(r"\2", super().__str__())

@@ -31,7 +31,7 @@ def closest(name: str, choices: Iterable[str]) -> str | None:
 
 
 def find(name: str, choices: Mapping[str, T], *, kind: str) -> T:
-    """Return the choice of this name, or raise an error that lists them, the closest first.
+    """Return the object with this name; the error for unknown names lists the closest first.
 
     >>> find("pusk", {"push": 1, "nuke": 2}, kind="attack")
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""Methods, attacks and learners of your own, by name in every command; see docs/extend.md."""
+"""User-defined methods, attacks and learners, by name in every command; see docs/extend.md."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ VARIABLE = "UNSWAYED_PLUGINS"
 
 @cache
 def load_plugins() -> None:
-    """Import what the environment variable names, once per process.
+    """Import the modules named by the environment variable, once per process.
 
-    Worker processes inherit the variable, so what a plugin registers is known there too.
+    Worker processes inherit the variable, so plugins are registered there too.
     """
     for name in os.environ.get(VARIABLE, "").split(","):
         if name.strip():

@@ -1,4 +1,4 @@
-"""The audit of a log whose actions the server chose, by the coalitions that the learner found.
+"""Audits of logs whose actions the server chose, by the coalitions that the learner found.
 
 Which items an account met carries no information there. The evidence is the log-likelihood gain of
 an account's rewards under the model of a coalition over that of honest users. Its null distribution
@@ -60,7 +60,7 @@ QUIET = "quiet coalition"
 
 EACH = 1.0
 """Ours: nats for each member from which a coalition that costs nothing is flagged, beside those
-that the learner takes for clear. None of 49 clean logs has one (``worlds.production``,
+that the learner takes for clear. None of 49 clean logs has such a coalition (``worlds.production``,
 ``worlds.wild``, part validation)."""
 
 NAMED = 0.5
@@ -80,8 +80,9 @@ class Agreement(NamedTuple):
 
     evidence: FloatArray  # shape (n_users,), largest log-odds of membership, at least 0
     by_coalition: FloatArray  # shape (n_coalitions, n_users), log-odds in the order of the lies
-    # Shape (n_users,), shares of accounts of the null that show as much, adjusted for the number of
-    # accounts (Benjamini and Hochberg): of those below a level at most that share is chance.
+    # Shape (n_users,), shares of null accounts with at least as much evidence, adjusted for the
+    # number of accounts (Benjamini and Hochberg): below any level, at most that share of accounts
+    # is there by chance.
     p_values: FloatArray
 
 
@@ -135,8 +136,8 @@ class _Lie(NamedTuple):
     """What a coalition lies about.
 
     The learner may only suspect it because no decision depends on it; an audit flags it then, too,
-    if the evidence is clear. And the learner may take out many accounts of which none stands out;
-    then nobody is flagged.
+    if the evidence is clear. If the learner removes weight from many accounts without clear
+    evidence against any, nobody is flagged.
     """
 
     name: str
@@ -153,7 +154,7 @@ class _Lie(NamedTuple):
 def audit_server(
     log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray, *, stated: float | Auto
 ) -> Audit:
-    """Audit a log by what the learner takes out, and by agreement in rewards.
+    """Audit a log by the weight that the learner removes, and by agreement in rewards.
 
     The search does not depend on the ``stated`` share, which is an upper end if nothing is found.
     """
@@ -239,7 +240,7 @@ def _share(lies: list[_Lie], weights: FloatArray, stated: float | Auto) -> Inter
 def _lies(
     log: AuditedLog, learned: Learned, agreement: Agreement, is_fake: BoolArray
 ) -> list[_Lie]:
-    """Return what was lied about, in the order of the model's coalitions."""
+    """Return the lies of the model's coalitions, in their order."""
     lies = []
     weights = learned.estimates.user_weights
     coded = learned.estimates.evidence["lies"]
@@ -274,7 +275,8 @@ def _in_words(
     clear = np.array([lie.is_named for lie in lies], dtype=np.bool_)
     for code in np.flatnonzero(is_out | (agreement.evidence > 0.0)).tolist():
         odds = agreement.by_coalition[:, code]
-        # Whoever was flagged belongs to a coalition of flagged accounts, others to another.
+        # A flagged account belongs to a coalition whose members are flagged, any other account to
+        # one whose members are not.
         odds = np.where(clear == is_out[code], odds, 0.0)
         best = int(odds.argmax()) if odds.any() else -1
         if best < 0 and is_fake[code]:

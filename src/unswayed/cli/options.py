@@ -1,4 +1,4 @@
-"""What several commands share: options, groups of options, parsers, and a client of the service."""
+"""Shared by several commands: options, groups of options, parsers, and a client of the service."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class _Descriptions:
         }
 
     def option(self, parameter: inspect.Parameter) -> inspect.Parameter:
-        """Return a parameter as an option with its help, unless it says itself what it is."""
+        """Return a parameter as an option with its help, unless it is annotated with one."""
         hint, name, default = parameter.annotation, parameter.name, parameter.default
         if get_origin(hint) is Annotated:
             return parameter

@@ -35,7 +35,7 @@ ACTIVITIES = ("even", "heavy-tailed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedTraffic:
-    """What is planned for, if there is no log.
+    """Traffic to plan for, if there is no log.
 
     contexts: Number of contexts S.
     actions: Number of actions A.
@@ -226,7 +226,7 @@ def plan_words(plan: Plan) -> list[str]:
 
 
 def log_words(found: LogPlan) -> list[str]:
-    """Return what a plan from a log says, what is missing first."""
+    """Return a plan from a log in words, what is missing first."""
     plan = found.plan
     had = f"The log has {found.interactions_per_user:.3g} plays per user of {plan.n_users:,} users"
     words = [f"{had}: enough for this target."]

@@ -1,4 +1,4 @@
-"""Two days of a news page's click log with bots in it, and the truth: a first worked example."""
+"""Two days of a news page's click log with bots, and the truth: a first worked example."""
 
 from __future__ import annotations
 

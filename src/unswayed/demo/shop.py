@@ -1,4 +1,4 @@
-"""A small café with an app, a drinks maker that owns a fifth of the accounts, and the picture."""
+"""A small café with an app, a drinks company that owns a fifth of the accounts, and the picture."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ class BuyOnlyCola(Attack):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """What the demo found; arrays have shape (n_contexts,) and hold item codes.
+    """Result of the demo; arrays have shape (n_contexts,) and hold item codes.
 
-    ``naive_share`` and ``robust_share`` say how many of the purchases that the best
-    recommendations would bring are brought by the recommendations learned.
+    ``naive_share`` and ``robust_share`` are the fractions of the best possible number of purchases
+    that the learned recommendations reach.
     """
 
     best: IntArray

@@ -223,7 +223,7 @@ def _project(
 def _dot(data: FloatArray, indices: IndexArray, first: int, last: int, v: FloatArray) -> float:
     """Return x·v of the row that is stored from ``first`` up to ``last``.
 
-    Four sums at a time: in one, every addition would wait for the one before.
+    Four partial sums, so that additions need not wait for each other.
     """
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     k = first

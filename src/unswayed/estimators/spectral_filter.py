@@ -59,7 +59,7 @@ fraction allows. ``"iterations"``: the round limit was reached.
 
 @dataclass(frozen=True, slots=True)
 class SpectrumStep:
-    """One look at the spectrum: the largest variance of the kept rows, and the honest limit."""
+    """The spectrum in one round: the largest variance of the kept rows, and the honest limit."""
 
     top_eigenvalue: float
     threshold: float
@@ -79,7 +79,7 @@ class MeanEstimate:
 
 
 class Suspicion(NamedTuple):
-    """Share that each row may keep of its weight, and how many honest deviations it lies out."""
+    """Fraction of its weight that each row may keep, and its distance in honest deviations."""
 
     shares: FloatArray
     deviations: FloatArray

@@ -1,7 +1,7 @@
 """Top eigenvalue of weighted rows, its honest limit, and scores of outlying rows.
 
-Weighted quantiles and the excess of a tail over a law; the top eigenpair of an operator that is
-known by its products alone; and the spectrum of weighted rows.
+Weighted quantiles and the excess of a tail over a distribution; the top eigenpair of an operator
+given by its products; and the spectrum of weighted rows.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def top_eigenpair(
 
     Lanczos with full reorthogonalisation, from a direction whose product ``image`` the caller knows
     already, until ‖A·x − θ·x‖ ≤ tolerance·θ. Then some eigenvalue lies within tolerance·θ of θ, and
-    θ itself is never too large. Unlike ARPACK, which looks at the residual only when its basis of
-    twenty is full, it looks after every product: products are what costs here.
+    θ itself is never too large. Unlike ARPACK, which checks the residual only when its basis of
+    twenty is full, it checks after every product, as products dominate the cost.
 
     >>> diagonal = np.arange(1.0, 101.0)
     >>> start = np.ones(100)

@@ -69,7 +69,7 @@ def trim_count(
     The smallest ``k`` with ``P(Binomial(n, alpha) > k) <= failure_probability``, for the size of a
     group or an array of sizes; trimming ``ceil(alpha * n)`` points instead fails about half of the
     time. It can reach half of a small group: ``trimmed_mean`` then falls back to the median and
-    says so.
+    reports that.
 
     Guarantee: for members drawn independently, exact; without replacement, on the safe side, as the
     hypergeometric law is less spread. The paper trims a fixed multiple of the expected count.

@@ -35,7 +35,7 @@ class Categories:
         return np.array([*map(float, self.levels), np.nan])[self.codes]
 
 
-#: Why events are left out that a partition has no leaf for.
+#: Reason for dropping events whose attributes have no leaf.
 UNKNOWN_VALUE = "an attribute has a value that no leaf knows"
 
 #: Numbers, NaN where one is missing; or categories.

@@ -1,4 +1,4 @@
-"""From a log to events: labels become codes, rows that cannot be used are counted and named."""
+"""From a log to events: labels become codes, unusable rows are counted and reported."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from unswayed.events.sources import OpenLog, Source, named, opened, quoted
 from unswayed.events.thinning import TOLERANCE
 from unswayed.memory import CELL_BYTES, CONTEXT_BYTES, ROW_BYTES, USER_BYTES, check_fits
 
-_BATCH = 1 << 20  # Ours: rows at a time; the users known by then are encoded again for each batch
-_ATTRIBUTE_BYTES = 40  # Ours: estimated, of an event, encoded and as the linear model reads it
+_BATCH = 1 << 20  # Ours: rows per batch; the users known so far are encoded again for each batch
+_ATTRIBUTE_BYTES = 40  # Ours: estimated bytes of an event, encoded and in the linear model
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Provenance:
         return self.n_rows - sum(self.bad_rows.values())
 
     def check_usable(self) -> None:
-        """Reject a log without usable rows, or with bad ones that are to be refused."""
+        """Reject a log without usable rows, or with bad rows if these are to be refused."""
         if self.n_rows == 0:
             raise InputError(f"{self.source} has no rows; nothing can be learned from it.")
         if self.first_bad is not None:
@@ -137,7 +137,7 @@ class Reading:
     attributes: Mapping[str, AttributeColumn] = field(default_factory=dict)
 
     def placed(self, place: Place) -> Reading:
-        """Return the events with other contexts; those that ``place`` leaves out count as bad."""
+        """Return the events with other contexts; those that ``place`` drops count as bad."""
         events, bad_rows = place(self.events, self.attributes), self.provenance.bad_rows
         if n_left_out := len(self.events) - len(events):
             bad_rows = dict(sorted((bad_rows | {UNKNOWN_VALUE: n_left_out}).items()))
@@ -284,14 +284,14 @@ def _create_view(log: OpenLog, *, may_be_words: bool, has_times: bool, is_dated:
 
 
 def _attribute_names(columns: Columns) -> list[str]:
-    """Return what the features are called in the view, where their own names may be taken."""
+    """Return the names of the features in the view, whose own names may be taken."""
     return [f"attribute_{place}" for place in range(len(columns.features))]
 
 
 def _scan(log: OpenLog, *, has_times: bool, is_dropped: bool) -> Reading:
     """Read the rows: usable ones become codes and numbers, the others are counted by reason."""
     contexts, actions = _labels(log, "context"), _labels(log, "action")
-    # A header that lies about its rows was found out by now, and nothing is allocated by it.
+    # A header with a false number of rows has been detected by now, before any allocation.
     ((n_rows,),) = log.connection.sql("SELECT count(*) FROM raw").fetchall()
     needed = n_rows * (ROW_BYTES + _ATTRIBUTE_BYTES * len(log.columns.features)) + len(contexts) * (
         CONTEXT_BYTES + len(actions) * CELL_BYTES
@@ -316,7 +316,7 @@ def _scan(log: OpenLog, *, has_times: bool, is_dropped: bool) -> Reading:
         JOIN context_codes USING (context) JOIN action_codes USING ("action")
         """
     ).to_arrow_reader(_BATCH)
-    # There are many users: encoding them here costs less than a pass that finds them and a join.
+    # With many users, encoding them here is cheaper than a second pass and a join.
     # DuckDB reads the next rows meanwhile.
     known, user_codes = None, [np.empty(0, np.int32)]
     for batch in batches:
@@ -342,7 +342,7 @@ def _scan(log: OpenLog, *, has_times: bool, is_dropped: bool) -> Reading:
     n_good = len(events)
     bad_rows: dict[str, int] = {}
     firsts: tuple[int, ...] = ()
-    if n_good < n_rows:  # some labels may occur in bad rows only
+    if n_good < n_rows:  # some labels may occur only in bad rows
         events = events.with_used_labels()
         number = "0" if is_dropped else "row_number() OVER ()"
         reasons = log.connection.sql(
@@ -386,7 +386,7 @@ def _attribute(column: pa.ChunkedArray, *, is_typed: bool = True) -> AttributeCo
     if isinstance(whole, pa.ChunkedArray):
         whole = whole.chunk(0)
     if pa.types.is_dictionary(whole.type):
-        # In the order of the texts, so that the order of the rows does not matter.
+        # In the order of their text, so that the order of rows does not matter.
         texts = np.array(whole.dictionary.to_pylist(), dtype=np.object_)
         order = np.argsort(texts)
         places = np.empty(len(order) + 1, np.int32)
@@ -479,8 +479,8 @@ _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT"
 _LARGE_INTEGERS = ("UBIGINT", "HUGEINT", "UHUGEINT")
 _FLOATS = ("FLOAT", "DOUBLE", "DECIMAL")
 
-#: Each user votes with this many of their own quantiles. Ours: fine enough for a hundred bins of
-#: a log with few users, and an eighth of a megabyte a thousand users.
+#: Each user votes with this many quantiles of their own values. Ours: Ours: fine enough for a
+#: hundred bins of a log with few users; takes an eighth of a megabyte per thousand users.
 VOTES_PER_USER = 16
 
 
@@ -623,7 +623,7 @@ def number_sql(log: OpenLog, column: str, role: str, *, may_be_words: bool = Fal
 
 
 def _in_words(kind: str) -> str:
-    """Return what the values of a type of DuckDB are called elsewhere.
+    """Return a readable name of a DuckDB type.
 
     >>> _in_words("VARCHAR"), _in_words("INTEGER[]"), _in_words("TIMESTAMP WITH TIME ZONE")
     ('text', 'lists', 'times')

@@ -37,8 +37,8 @@ class Verdict(StrEnum):
 class Claim:
     """A statement that results can contradict.
 
-    ``name`` is unique within the experiment. ``statistic`` says what was computed, and where it is
-    the worst when there are several; its value and interval are None where it cannot be computed.
+    ``name`` is unique within the experiment. ``statistic`` describes what was computed, and where
+    the worst case is if there are several; value and interval are None if undefined.
     """
 
     name: str
@@ -72,8 +72,8 @@ def all_positive(
     Comparisons are differences in each repetition, shape (n_repetitions,): paired, because both
     sides met the same world. Intervals share the level by Bonferroni, so that together they hold
     with probability 0.95. The claim holds if all lie above the margin, fails if one lies below it,
-    and is open otherwise. Reported is the comparison that decided: where the claim fails, that with
-    the smallest upper end; else that with the smallest lower end.
+    and is open otherwise. Reported is the decisive comparison: if the claim fails, the one with the
+    smallest upper end; otherwise the one with the smallest lower end.
     """
     n = len(comparisons)
     level = 1 - (1 - LEVEL) / n
@@ -109,7 +109,7 @@ def resampled(
 
     ``compute`` takes arrays like ``values``, shape (n_repetitions, ...), and may return NaN. The
     interval is the bootstrap's, by percentiles. The claim holds if all of it lies within, fails if
-    all of it lies without, and is open otherwise.
+    all of it lies outside, and is open otherwise.
     """
     estimate = compute(values)
     low = high = float("nan")
@@ -131,7 +131,7 @@ def resampled(
 
 
 def contains(claim: Claim, target: float, *, widest: float) -> Claim:
-    """Judge instead whether the interval contains a number and is short enough to mean it."""
+    """Judge instead whether the interval contains a number and is short enough to be meaningful."""
     # Identical repetitions, up to rounding, have no interval.
     if claim.low is None or claim.high is None or claim.high - claim.low < 1e-12:
         verdict = Verdict.OPEN
@@ -155,7 +155,7 @@ def log_slope(xs: FloatArray, means: FloatArray) -> float:
 
 Judge = Callable[[Results], Claim]
 Difference = Callable[[Results, str, str, float], FloatArray]
-"""What must be positive, in each repetition: of results, for an algorithm, in a series, at x."""
+"""What must be positive in each repetition: of results, for an algorithm, in a series, at x."""
 
 NAIVE = ("naive-ucb", "independent-ucb")
 """The paper's two naive approaches."""

@@ -37,7 +37,7 @@ class Panel:
 
 
 def panels(titles: Mapping[str, str], x_label: str, **look: Any) -> tuple[Panel, ...]:
-    """Return panels that differ in nothing but their series and title."""
+    """Return panels that differ only in their series and title."""
     return tuple(
         Panel(title=title, x_label=x_label, series=series, **look)
         for series, title in titles.items()
@@ -45,7 +45,7 @@ def panels(titles: Mapping[str, str], x_label: str, **look: Any) -> tuple[Panel,
 
 
 Curves = Callable[[Results, Panel], list[Curve]]
-"""What a panel shows."""
+"""Extracts the curves of a panel."""
 
 
 def all_curves(results: Results, panel: Panel) -> list[Curve]:

@@ -79,7 +79,7 @@ def find_experiment(name: str) -> Experiment:
 
 
 Progress = Callable[[int, int], None]
-"""Is called with numbers of repetitions: those that finished, and those to expect further."""
+"""Called with numbers of repetitions: those that finished, and additional ones to expect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +101,10 @@ def run_missing(
     repetitions: int,
     on_progress: Progress = lambda _finished, _expected: None,
 ) -> list[Row]:
-    """Run all repetitions that the store does not have yet, and return all rows.
+    """Run all missing repetitions, and return all rows.
 
     First the pilot, in which every attack of a point is tried on every algorithm; then the main
-    stage, in which each cell meets the attack that was the strongest there.
+    stage, in which each cell meets its strongest attack.
     """
     if repetitions < 1:
         raise InputError(f"{option('--repetitions')} is {repetitions}: at least 1 is needed.")
@@ -225,14 +225,14 @@ def run_and_report(
 
 
 def redraw(experiment: Experiment, folder: Path) -> Outcome:
-    """Write figures and claims anew from the results that are there."""
+    """Redraw figures and reevaluate claims from existing results."""
     store = Store(folder)
     store.settings()  # raises if there is nothing
     return _report(experiment, folder, store.rows())
 
 
 def _attack_in_words(row: Row, tied: dict[int, tuple[str, ...]]) -> str:
-    """Name the attack of a cell, and those that did as much harm in the pilot."""
+    """Name the attack of a cell, and those that were equally strong in the pilot."""
     others = [name for name in tied.get(row["number"], ()) if name != row["attack"]]
     tie = f" (tied with {', '.join(others)})" if others else ""
     return f"{row['algorithm']}: {row['attack']}{tie}"

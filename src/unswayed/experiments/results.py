@@ -1,9 +1,9 @@
-"""Results on disk, and rows as analyses want them: means by algorithm, point and series.
+"""Results on disk, and their analysis: means by algorithm, point and series.
 
-Parts are only ever added, and other settings are refused. A folder holds ``settings.json``, one
-small Parquet file in ``parts/`` for every finished chunk of repetitions, and ``results.parquet``,
-into which the parts go at the end. A part appears under its name only when it is complete, so
-whatever kills a run loses at most the chunks in flight.
+Parts are only ever added, and results with other settings are refused. A folder holds
+``settings.json``, one small Parquet file in ``parts/`` for every finished chunk of repetitions, and
+``results.parquet``, into which the parts go at the end. A part appears under its name only when it
+is complete, so a killed run loses at most the chunks in progress.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Key = tuple[int, str, str, int]
 
 
 def key_of(row: Row) -> Key:
-    """Return what names a row."""
+    """Return the key of a row."""
     return row["number"], row["stage"], row["attack"], row["repetition"]
 
 
@@ -50,7 +50,7 @@ class Store:
         self._results = folder / "results.parquet"
 
     def open(self, settings: dict[str, Any]) -> None:
-        """Start or continue results with these settings, or refuse those that have others."""
+        """Start or continue results with these settings, or refuse results with other ones."""
         if self._settings.exists():
             stored = self.settings()
             wanted = json.loads(json.dumps(settings))
@@ -70,7 +70,7 @@ class Store:
             draft.write_text(json.dumps(settings, indent=1), encoding="utf-8")
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings of the results that are there."""
+        """Return the settings of the existing results."""
         if not self._settings.exists():
             raise InputError(f"{self.folder} holds no results: run the experiment first.")
         try:
@@ -163,7 +163,7 @@ class Curve:
         return self.values[:, index]
 
     def minus(self, other: Curve, x: float) -> FloatArray:
-        """Return differences to another curve at one point, in the repetitions that both have."""
+        """Return differences to another curve at one point, over their common repetitions."""
         mine = np.isin(self.repetitions, other.repetitions)
         theirs = np.isin(other.repetitions, self.repetitions)
         return np.asarray(self.at(x)[mine] - other.at(x)[theirs])

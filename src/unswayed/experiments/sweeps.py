@@ -25,14 +25,14 @@ Measure = Callable[[Settings, str, str, int], float]
 """Measured value of one repetition, from (settings, algorithm, attack, repetition)."""
 
 MAIN_SEED, PILOT_SEED = 0, 1
-"""Ours: the pilot that chooses attacks sees other worlds than those that are reported."""
+"""Ours: the pilot that chooses attacks uses other worlds than the reported results."""
 
 PILOT_REPETITIONS = 4
 """Ours: enough to rank attacks whose effects differ by more than noise."""
 
 OWN_SHARE, OWN_PILOT_REPETITIONS = 0.3, 1
-"""Ours: the default learner has three repetitions of ten, and a pilot of one. It takes five to ten
-times the processor time of Robust MCB, and at most points all of its losses are the same."""
+"""Ours: the default learner has three tenths of the repetitions, and a pilot of one. It takes five
+to ten times the processor time of Robust MCB, and has constant losses at most points."""
 
 QUICK_OWN_FEWEST = 2
 """Ours: a quick run draws the default learner without a verdict."""
@@ -61,16 +61,16 @@ class Point:
 def suboptimality_in_arena(
     settings: Settings, algorithm: str, attack: str, repetition: int
 ) -> float:
-    """Return what good users lose when the algorithm learns against the attack.
+    """Return the loss of good users when the algorithm learns against the attack.
 
-    The same number as `unswayed simulate` gives for these settings, seed and repetition.
+    Equal to the number that `unswayed simulate` prints for these settings, seed and repetition.
     """
     return run_repetition(replace(settings, attack=attack), algorithm, repetition).loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """What to run, and what to make of the results."""
+    """What to run, and how to judge and draw the results."""
 
     id: str
     title: str
@@ -122,14 +122,14 @@ class Cell:
 def cells_of(experiment: Experiment) -> tuple[Cell, ...]:
     """Return the cells, all points of the first algorithm first.
 
-    A further algorithm at the end of the list leaves the numbers of the others as they are.
+    An algorithm appended to the list leaves the numbers of the others unchanged.
     """
     pairs = itertools.product(experiment.algorithms, experiment.points)
     return tuple(Cell(experiment.id, number, *pair) for number, pair in enumerate(pairs))
 
 
 def described(settings: Settings) -> dict[str, Any]:
-    """Return what fixes a world, flat; attack, algorithms, repetitions and seed are not part."""
+    """Return the flat settings that define a world, without attack, algorithms and seed."""
     fields = asdict(settings)
     for name in ("attack", "knobs", "algorithms", "repetitions", "seed"):
         del fields[name]
@@ -160,9 +160,9 @@ def code_version() -> str:
 
 
 def fingerprint(experiment: Experiment) -> dict[str, Any]:
-    """Return all that must agree before results may be continued: one commit for every row.
+    """Return everything that must agree before results may be continued: one commit for all rows.
 
-    Algorithms and attacks are left out: a further one adds rows and changes none.
+    Algorithms and attacks are excluded: adding one adds rows and changes none.
     """
     return {"id": experiment.id, "commit": code_version(), **world_settings(experiment)}
 
@@ -228,7 +228,7 @@ def with_own(*algorithms: str) -> tuple[str, ...]:
 
 
 def quick_version(experiment: Experiment) -> Experiment:
-    """Return the quick points alone, with one attack, or the first where that is not tried."""
+    """Return the quick points only, with one attack, or the first if that one is not tried."""
     points = tuple(
         replace(point, attacks=tuple({QUICK_ATTACK} & {*point.attacks}) or point.attacks[:1])
         for point in experiment.points

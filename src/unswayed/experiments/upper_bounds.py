@@ -37,7 +37,7 @@ PER_USER = "interactions per user T/L"
 
 
 def _weights(tallies: Tallies, match: Match, algorithm: str) -> FloatArray:
-    """Return one for each entry that counts: of the good users for the oracle, else of all."""
+    """Return a weight of one for each entry used: the good users' for the oracle, else all."""
     is_counted = ~match.is_bad if algorithm == "oracle" else np.ones(tallies.n_users)
     return np.repeat(is_counted.astype(np.float64), np.diff(tallies.indptr))
 
@@ -60,7 +60,7 @@ def _errors(
     """Return estimates minus truth, shape (n_contexts, n_actions); 0 where nothing was played."""
 
     def given(*inputs: Any, **options: Any) -> Any:
-        """Return what a method would learn from, in place of what it learns."""
+        """Return the input of a method, in place of its result."""
         return *inputs, options
 
     make = partial(player, method=given)
@@ -87,7 +87,7 @@ def context_error(settings: Settings, algorithm: str, attack: str, repetition: i
     """Return the l1 distance between estimated and true context probabilities.
 
     Of the algorithms, "paper" is Algorithm 1, "naive-mean" counts all visits, and "oracle" those of
-    good users. Whatever is played, visits alone are read.
+    good users. Only visits are read, whatever was played.
     """
     match = replace(settings, attack=attack).match("naive-mean", repetition)
     visits = [(played.users, played.contexts) for played in match.rounds()]

@@ -1,4 +1,4 @@
-"""What is known of a log: how its actions were chosen, and what its rewards can be."""
+"""Prior knowledge of a log: how its actions were chosen, and which rewards are possible."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class RewardBound:
         return " and ".join(known)
 
     def note(self) -> str:
-        """Return a note on what worst-case intervals rest on, and whether they rule actions out."""
+        """Return a note on what worst-case intervals assume, and whether they exclude actions."""
         if not self.is_known:
             return (
                 "means have no worst-case bound and no action is ruled out by one: without a range "

@@ -1,4 +1,4 @@
-"""What every learning method returns."""
+"""The result type of every learning method."""
 
 from __future__ import annotations
 

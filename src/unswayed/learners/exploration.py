@@ -234,7 +234,7 @@ class Exploration:
     def observed(self) -> tuple[Tallies, Design, Tallies | None]:
         """Return tallies and design of the main phase, and the tallies of the warm-up if any.
 
-        While the warm-up lasts, its own tallies are all there is, and stand for the main phase.
+        During the warm-up its own tallies take the place of the main phase.
         """
         phases = self.phases()
         main, warmup = phases["main"], phases["warmup"]

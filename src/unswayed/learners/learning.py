@@ -41,7 +41,7 @@ def learn_policy(
     reviewed: Reviewed | None = None,
     times: tuple[str | None, str | None] = (None, None),
 ) -> Learned:
-    """Learn a policy; parameters as ``RobustMCB`` and its methods take them.
+    """Learn a policy; parameters as in ``RobustMCB`` and its methods.
 
     The tallies have labels. ``reviewed`` is for the default method. Users' labels and the first and
     last time of the log are recorded in the policy's ``Origin``.

@@ -1,4 +1,4 @@
-"""The ways to learn from collected interactions, by name."""
+"""The methods of learning from collected interactions, by name."""
 
 from __future__ import annotations
 

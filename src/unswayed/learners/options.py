@@ -1,4 +1,4 @@
-"""How to learn from a log: one set of options for Python, the command line and a cluster."""
+"""Options of learning from a log: the same for Python, the command line and a cluster."""
 
 from __future__ import annotations
 
@@ -156,11 +156,11 @@ class LearnOptions:
 
     @property
     def rewards(self) -> RewardBound:
-        """What is stated of rewards."""
+        """The stated bound on rewards."""
         return reward_bound(self.reward_range, self.reward_deviation)
 
     def _check_features(self) -> None:
-        """Add the features to the columns; refuse options that need them, or that they exclude."""
+        """Add the features to the columns; refuse options that need them, or that exclude them."""
         if self.partition is not None:
             if self.features not in ((), self.partition.names) or self.honest:
                 raise InputError("a partition has its features, and no half that shaped it.")

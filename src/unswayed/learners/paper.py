@@ -66,7 +66,7 @@ def robust_mean(
 def estimate_context_probabilities(
     tallies: UserTallies, *, alpha: float, multivariate: Multivariate | None = None
 ) -> ContextEstimate:
-    """Estimate ν from who visited what, robustly (Algorithm 1).
+    """Estimate ν robustly from the users' visits (Algorithm 1).
 
     Tallies are the interactions of the first T₀ steps; lines 1–4 are their collection.
     ``multivariate`` is another robust mean of rows than the spectral filter.
@@ -77,9 +77,9 @@ def estimate_context_probabilities(
 
     - The floor of the scales is 20 log(max(S, 2))/T₀, since log 1 = 0 (erratum 7).
     - Line 5 counts the colluders' visits, so a flood inflates σ_s and hides itself in the scaled
-      coordinate (erratum 5). Lines 5–8 are run a second time with σ_s² = max(ν̂_s, floor), from
-      the weights of the first: from equal ones, good users who came to the flooded context, which
-      is rare, stand out as the flood does, and a fifth of them went with it.
+      coordinate (erratum 5). Lines 5–8 are run a second time with σ_s² = max(ν̂_s, floor), starting
+      from the weights of the first pass: with equal weights, good users who came to the flooded
+      context, which is rare, would be outliers like the flood, and lose a fifth of their number.
     - Users without interactions are left out. One with more than ``LARGEST_ACTIVITY`` times as many
       as the median user counts with as many in line 5 and in T₀ (erratum 14).
     """
@@ -300,10 +300,10 @@ zero and one, whose sums are exact."""
 
 @dataclass(frozen=True, slots=True)
 class RewardUnits:
-    """Where rewards are measured from, so that a constant added to all of them changes nothing.
+    """Origin of rewards, so that adding a constant to all of them changes nothing.
 
     Replacing ``n_certain`` accounts does not change the origin. Positive only for rewards of 0 and
-    1, which are tested without a guess; other origins rest on a sample or a median.
+    1, which are tested without a guess; other origins depend on a sample or a median.
     """
 
     origin: float  # the smaller value of binary rewards; otherwise the median user's mean reward
@@ -311,16 +311,16 @@ class RewardUnits:
 
 
 def measure_units(tallies: UserTallies, *, alpha: float) -> RewardUnits:
-    """Return where rewards are to be measured from.
+    """Return the origin of rewards.
 
     Rewards are binary if all but as many users as may collude have rewards of the same two values
     only, and if those who show both, or the larger one, are at least twice as many as those who
-    break the rule. Else less is assumed, and intervals are wider.
+    break the rule. Otherwise fewer assumptions are made, and intervals are wider.
 
-    The squares of the tallies show it: with rewards in {v, w} every entry has
-    Σr² − (v + w)·Σr + v·w·n = 0, and two entries determine v + w and v·w. Zero and one are tested
-    first, then the pair that most sampled entries agree on: a few loud accounts can change the
-    sample, and where fewer users than may collude show the larger value, a wrong pair would pass.
+    They are recognised by the squares of the tallies: with rewards in {v, w} every entry has Σr² −
+    (v + w)·Σr + v·w·n = 0, and two entries determine v + w and v·w. Zero and one are tested first,
+    then the pair that most sampled entries agree on: a few loud accounts can change the sample, and
+    where fewer users than may collude show the larger value, a wrong pair would pass.
     """
     n_allowed = math.ceil(alpha * int((tallies.interactions > 0).sum()))
     votes = tallies.blocks.add_blocks(_votes, 0.0, 1.0, 0.0)
@@ -401,15 +401,15 @@ def _two_values(entries: FloatArray) -> tuple[float, float] | None:
 
 
 def _spare(votes: IntArray, n_allowed: int) -> int:
-    """Return how many accounts can be replaced before two values are rejected; negative if now."""
+    """Return how many replaced accounts the two values survive; negative if they are rejected."""
     n_shown, n_broken = int(votes[0]), int(votes[1])
     return min(n_allowed - n_broken, (n_shown - 2 * n_broken) // 3)
 
 
 def _votes(tallies: Tallies, low: float, span: float, tolerance: float) -> IntArray:
-    """Return how many users show the larger of two values, another value, and the smaller one.
+    """Return how many users report the larger of two values, another value, and the smaller.
 
-    Users who show another value count there only.
+    Users with another value count only there.
     """
     high, n, sums = low + span, tallies.counts, tallies.sums
     span = high - low
@@ -511,9 +511,9 @@ def learn_paper(
     Notes
     -----
     Guarantee: suboptimality O(K(B)·sqrt(α L/T)) with probability 2/3, for L = Ω(SA log(SA)/α)
-    (Theorem 5.1; erratum 6 adds a term sqrt(2 ε A) to K(B)). The intervals are not the theorem's:
-    ``guard_intervals`` says what they assume; those of a context hold together with probability
-    9/10.
+    (Theorem 5.1; erratum 6 adds a term sqrt(2 ε A) to K(B)). The intervals are not those of the
+    theorem: ``guard_intervals`` says what they assume; those of a context hold together with
+    probability 9/10.
 
     Deviations from the paper:
 
@@ -611,7 +611,7 @@ COUNTED = 0.25  # Ours: share of the failure probability for the number of collu
 class CellIntervals:
     """Intervals of mean rewards; all of shape (n_contexts, n_actions), NaN without visitors.
 
-    If they rest on an assumption that the operator did not state, they rule nothing out.
+    If they depend on an assumption that the operator did not state, they exclude nothing.
     """
 
     low: FloatArray  # infinite where there is no bound
@@ -630,9 +630,9 @@ def guard_intervals(
 
     Guarantee: holds in finite samples, with no approximation (``bounded_mean_intervals``), under
     the assumptions of docs/guarantee.md. The unit is a user, and a user's value in a cell is the
-    mean reward there. Colluders choose their contexts, so all of those who can get an action may
-    be in its cell: in a sticky context at most an upper quantile of a binomial number, of the group
-    I_{s,a}; elsewhere α·L. The paper has no intervals.
+    mean reward there. Colluders choose their contexts, so every colluder who can get an action may
+    be in its cell: in a sticky context at most an upper quantile of a binomial number, for the
+    group I_{s,a}; elsewhere α·L. The paper has no intervals.
     """
     if origin is None:
         origin = measure_units(tallies, alpha=alpha).origin
@@ -705,11 +705,10 @@ def _moments(tallies: Tallies, origin: float) -> FloatArray:
 
 
 def allowed_actions(guard: CellIntervals) -> BoolArray:
-    """Return the actions that intervals do not rule out; shape (n_contexts, n_actions).
+    """Return the actions that intervals do not exclude; shape (n_contexts, n_actions).
 
-    An action is ruled out if the interval of another one lies above its own: neither one without an
-    interval, nor any action by one without a bound, nor anything on an assumption
-    (``CellIntervals.is_assumed``).
+    An action is excluded if the interval of another one lies above its own, except actions without
+    an interval, by intervals without a bound, or on an assumption (``CellIntervals.is_assumed``).
 
     Guarantee, for a context whose intervals hold, whoever chooses and however (proofs in
     docs/guarantee.md): the best action is allowed, and an allowed action loses at most twice the

@@ -22,10 +22,10 @@ from unswayed.tallies import Accumulator, Tallies, tally
 
 
 class EpochPlayer:
-    """Explores by plan, learns at the end of every epoch, and serves what it learned.
+    """Explores by plan, learns at the end of every epoch, and serves the learned policy.
 
-    Only explorers' plays are learned from, by the default method: their actions were drawn, and
-    nobody can choose to be one. The tallies of all epochs add up.
+    Only explorers' plays are learned from, by the default method: their actions were drawn at
+    random, and nobody can choose to explore. The tallies of all epochs add up.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -161,11 +161,11 @@ EPSILON = 0.2  # Ours: share of plays that are uniform, as in production systems
 
 
 class LogLearner(_OneMethod):
-    """Learns with one method from a log with propensities, whose plays it did not choose.
+    """Learns with one method from a log with propensities, which another policy collected.
 
     The log is made by the pooled mean: with probability epsilon a play is uniform, else it is the
     action with the largest mean reward so far in its context, everybody's rewards counted. Means
-    are brought up to date after each round of arrivals, as in systems that are trained daily.
+    are updated after each round of arrivals, as in systems that are trained daily.
     """
 
     def __init__(self, setting: Setting, method: Method, epsilon: float = EPSILON) -> None:
@@ -214,7 +214,7 @@ _VARIANTS: dict[str, LearnerMaker] = {
 def learner_specs() -> dict[str, LearnerSpec]:
     """Return every learner by name: the methods, online, on a log and in epochs, and baselines.
 
-    Looked up at each call, so that methods and baselines registered later are among them.
+    Evaluated at each call, so that methods and baselines registered later are included.
     """
     methods = {name: METHODS[name] for name in method_names()}
     makers: dict[str, LearnerMaker] = {

@@ -1,4 +1,4 @@
-"""How well a coalition can hide that one action is better: exact, with the coalitions that do it.
+"""How well a coalition can hide that one action is better: exact, with the optimal coalitions.
 
 In the ordinary world each play of the action pays 1 with probability ``base`` (P0 over the
 ``interactions`` plays of one user), in the better world with probability ``base + gap`` (P1).
@@ -101,7 +101,7 @@ class HidingAdversary:
 
 @dataclass(frozen=True, slots=True)
 class HidingPair:
-    """The two coalitions that make two worlds look alike, and what is then seen in both.
+    """The two coalitions that make two worlds look alike, and the observed counts in both.
 
     ``ordinary`` is the coalition beside good users whose mean reward is base, ``better`` the one
     beside base + gap. ``observed`` are the counts over all users in the ordinary world; the better
@@ -138,7 +138,7 @@ def one_sided_adversary(
     """Return the paper's E^(n) at its best: it makes a better action look ordinary.
 
     It is E = [P0 − (1−alpha) P1]_+/(alpha + H), with H the one-sided `hiding_distance`, the least
-    that any E attains. Afterwards the members give the rewards of the ordinary world. Parameters as
+    that any E attains. Afterwards the members follow the ordinary world. Parameters as
     in `hiding_distance`, but single numbers, with at least one play. Deviation: the paper cuts E at
     a fixed deviation; this E is cut where it turns negative, which is optimal.
 

@@ -1,6 +1,6 @@
-"""How much traffic a target takes: plays per user, users, and what can never be enough.
+"""Traffic needed for a target: plays per user, users, and lower bounds.
 
-Factors that the theory hides are fitted by simulation and shipped as ``constants.json`` with the
+Constants that the theory hides are fitted by simulation and shipped as ``constants.json`` with the
 experiment's results; ``plan_from_log`` plans with the traffic of a log.
 """
 
@@ -64,7 +64,7 @@ class Traffic:
     ``base`` is the mean reward of a runner-up where rewards are 0 or 1, such as a click rate;
     ``deviation`` that of one reward, None for that of ``base``, or 0.5 without one. In heavy-tailed
     traffic a tenth of the users has most of the visits. ``exploration`` below one is for a log with
-    propensities, whose other plays are what looked best.
+    propensities, whose other plays exploit the current best action.
     """
 
     base: float | None = None
@@ -172,9 +172,10 @@ def paper_factor(shape: str, alpha: float, failure_probability: float) -> float:
 
 
 def _traffic_growth(rows: list[dict[str, Any]], traffic: Traffic) -> float:
-    """Return how many times as many plays the traffic takes as that of the calibration.
+    """Return the factor by which the traffic needs more plays than that of the calibration.
 
-    Plays grow like the square of the measured loss. What was measured apart is multiplied.
+    Plays grow like the square of the measured loss. Factors that were measured separately are
+    multiplied.
     """
     growth = 1.0
     if traffic.is_heavy_tailed:
@@ -266,7 +267,7 @@ def plan_traffic(
     traffic: Traffic = EVERYDAY,
     lead: float = DEFAULT_LEAD,
 ) -> Plan:
-    """Return the plays per user after which a policy is within epsilon, and what bounds them.
+    """Return the plays per user after which a policy is within epsilon, and lower bounds on them.
 
     Context probabilities have shape (n_contexts,), in any order; alpha is below 1/3, epsilon below
     alpha, and delta from 0.01 to 0.5. Without ``n_users`` the plan takes as many as it needs. The
@@ -274,10 +275,10 @@ def plan_traffic(
 
     Plays: N = g·C²·K(B)²·(alpha + e·A·log(SA)/L)·(sigma/0.5)²/epsilon², Theorem 5.1 with factors
     and the growth g that traffic causes fitted by ``benchmarks/calibrate_planner.py`` against the
-    attacks listed in ``constants.json``. Empirical: a coalition that does better than those needs
-    more. Never below the lower bound, which is exact and holds for every method: up to that number
-    of plays two worlds look alike in which one action of each context is worse by epsilon than the
-    best of the others, or better by as much.
+    attacks listed in ``constants.json``. Empirical: Empirical: a stronger coalition than those
+    needs more. Never below the lower bound, which is exact and holds for every method: up to that
+    number of plays two worlds look alike in which one action of each context is worse by epsilon
+    than the best of the others, or better by as much.
 
     >>> plan = plan_traffic([0.25] * 4, 5, 0.1, 0.05, 0.1)
     >>> plan.methods[0].interactions_per_user > plan.lower_bound
@@ -412,8 +413,8 @@ def log_traffic(events: Events) -> LogTraffic:
     """Extract the traffic parameters of a plan from a log.
 
     Deviation and click rate are medians over cells, so that lies in a few cells do not move them;
-    a log full of lies is described as it is. Rewards of 0 and 1 are clicks. Without propensities
-    all plays count as explored.
+    if most of a log is forged, so are they. Rewards of 0 and 1 are clicks. Without propensities all
+    plays count as explored.
     """
     if len(events.users) == 0:
         raise InputError("the log has no events to plan from.")

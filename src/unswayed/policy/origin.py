@@ -1,4 +1,4 @@
-"""Which log a policy was learned from: enough to tell whether another log has the same events."""
+"""Origin of a policy: enough to tell whether another log has the same events."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from unswayed.events.hashing import user_hashes
 Relation = Literal["same", "overlapping", "other", "unknown"]
 
 BINS = 256
-"""Accounts in the sketch. Each is kept as eight bits of its hash: enough to see that two logs share
-accounts, and too few to tell whether somebody was among them."""
+"""Accounts in the sketch. Each keeps eight bits of its hash: enough to see that two logs share
+accounts, too few to identify one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Origin:
 
     @classmethod
     def from_json(cls, value: object) -> Origin | None:
-        """Return what ``to_json`` wrote, or None if it is something else."""
+        """Return the origin that ``to_json`` wrote, or None for other values."""
         if not isinstance(value, Mapping) or not isinstance(value.get("digest"), str):
             return None
         texts = {name: value.get(name) for name in cls.__slots__}

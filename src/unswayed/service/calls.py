@@ -58,7 +58,7 @@ class Reply(NamedTuple):
 
 
 def refusal_of(error: BaseException, what: str) -> Refusal:
-    """Return the response to an error; log those that are not the caller's."""
+    """Return the response to an error; log errors that are not the caller's fault."""
     match error:
         case Refusal():
             return error
@@ -188,7 +188,7 @@ class Endpoint:
         body: bytes | Receive,
         query: bytes = b"",
     ) -> Reply | Response:
-        """Return the response, errors too; one of Starlette's if it is streamed."""
+        """Return the response, also for errors; one of Starlette's if it is streamed."""
         headers = dict(header_list)
         started = time.perf_counter()
         result: Reply | Response
@@ -276,7 +276,7 @@ class Endpoint:
     def _decoded_rows(self, raw: bytes, most: int) -> Any:
         """Return a batch with a ``Refusal`` for each malformed row; None if it is no batch.
 
-        Of a batch that is too long, only enough rows to see that are read.
+        If a batch is too long, only enough rows to detect that are read.
         """
         (name,) = self.body.__struct_fields__  # type: ignore[union-attr]  # a struct's
         try:

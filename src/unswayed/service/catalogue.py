@@ -26,7 +26,7 @@ _RENAMED = {"plan_version": "plan", "policy_version": "policy"}
 
 
 class Campaign(msgspec.Struct, frozen=True, rename=_RENAMED):
-    """A campaign as it is in the store, and in JSON."""
+    """A campaign as stored, and as JSON."""
 
     name: str
     state: str
@@ -229,7 +229,7 @@ restore = partial(set_state, state=ACTIVE)
 
 
 def delete_campaign(connection: Connection, name: str) -> None:
-    """Delete a campaign with all that was recorded of it."""
+    """Delete a campaign and all its records."""
     campaign(connection, name)
     for table in OF_CAMPAIGNS:
         connection.execute(f"DELETE FROM {table} WHERE campaign = ?", name)

@@ -200,7 +200,7 @@ class Connection:
         return str(rows[0][0]) if rows else None
 
     def insert(self, table: str, rows: Sequence[Row], more: str = "") -> list[Row]:
-        """Insert whole rows, many in a statement that ends with ``more``; return what it does."""
+        """Insert whole rows, many in a statement that ends with ``more``; return the results."""
         found: list[Row] = []
         for start in range(0, len(rows), _MOST_ROWS):
             part = rows[start : start + _MOST_ROWS]
@@ -212,7 +212,7 @@ class Connection:
     def insert_new(self, table: str, rows: Sequence[Row]) -> list[bool]:
         """Insert rows whose key is not there yet, and say for each whether it was inserted.
 
-        Of repeated keys the first one is.
+        Of rows with equal keys the first is inserted.
         """
         n_keys = _N_KEYS[table]
         first: dict[Row, int] = {}

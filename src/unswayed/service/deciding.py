@@ -1,8 +1,8 @@
 """Decisions of one campaign under its current plan, as records that are signed and logged.
 
-A caller may name the actions to choose from, such as those in stock. If what is due is not on the
-list, its substitute is played: the best action on the list by the policy that is served. Why what
-is learned stays unbiased is in ``docs/service.md``, "Eligible actions".
+A caller may list eligible actions, such as those in stock. If the planned action is not eligible,
+its substitute is played: the best eligible action by the served policy. ``docs/service.md``,
+"Eligible actions", explains why learning stays unbiased.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Attributes = dict[str, str | float | None]
 
 
 class DecideRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a caller asks: an action for a user in a context.
+    """A request for an action for a user in a context.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class DecideResponse(msgspec.Struct, frozen=True, gc=False):
 class Ranking:
     """The actions ranked by the served policy, in each context.
 
-    ``plan`` is what is served, and its action comes first in every context; ``policy`` is None
+    ``plan`` is the served plan, and its action comes first in every context; ``policy`` is None
     before anything was learned.
     """
 
@@ -152,7 +152,7 @@ class Ranking:
 
 
 def checked_list(names: Sequence[str | int], actions: Labels) -> frozenset[str]:
-    """Return the actions that a caller names, or refuse the list."""
+    """Return a caller's eligible actions, or refuse the list."""
     if len(actions) > MOST_ACTIONS:
         text = f"'actions' is for campaigns of up to {MOST_ACTIONS:,} actions."
         raise Refusal(422, "too_many_actions", text)
@@ -337,19 +337,19 @@ def check_name(kind: str, text: str) -> None:
 
 
 def play_of(id_: bytes) -> int:
-    """Return the number of the play that an id stands for: 62 of its random bits.
+    """Return the play number that an id encodes: 62 of its random bits.
 
-    Plays only have to differ, so that draws that change from play to play are independent; no
-    server has to count them.
+    Play numbers only have to differ, so that draws for each play are independent; no server has to
+    count them.
     """
     return int.from_bytes(id_[-8:], "big") >> 2
 
 
 def read_attributes(settings: Settings, given: Mapping[str, Any]) -> Attributes:
-    """Return the attributes of a request as they are recorded, or refuse them.
+    """Return the attributes of a request as recorded, or refuse them.
 
-    One that is left out is missing. A number with declared bins is the lower edge of its bin. Of a
-    category with declared levels any other value is ``OTHER_LEVEL``.
+    Omitted attributes are missing values. A number with declared bins is the lower edge of its bin.
+    Of a category with declared levels any other value is ``OTHER_LEVEL``.
     """
     for name in given.keys() - settings.features.keys():
         raise _refused(f"there is no feature {suggested(name, sorted(settings.features))}")
@@ -403,7 +403,7 @@ _SOME_CONTEXTS = 5
 
 
 def unknown_context(campaign: str, context: str, known: Collection[str]) -> Refusal:
-    """Return the refusal of a context that was not declared."""
+    """Return the refusal of an undeclared context."""
     if not context:
         return Refusal(422, "bad_body", "the body lacks the field 'context'.")
     some = ", ".join(repr(name[:80]) for name in islice(known, _SOME_CONTEXTS))

@@ -451,7 +451,7 @@ async def audit(call: Call) -> dict[str, Any]:
 
 
 def _numbers(call: Call, **meanings: str) -> dict[str, Any]:
-    """Return those of some query parameters that are given, all of them numbers."""
+    """Return the given ones of some numeric query parameters."""
     return {
         name: _number(call.query[name], f"{name} is {meaning}.", 14)
         for name, meaning in meanings.items()

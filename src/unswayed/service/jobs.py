@@ -1,4 +1,4 @@
-"""What becomes of a campaign: learning jobs, daily reports, and the status of its exploration."""
+"""Background work and status of a campaign: learning jobs, daily reports, and exploration."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KEPT_JOBS = 100  # Ours: number of jobs per campaign that are kept; policies sta
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as it is in the store; ``result`` is what it found, or why it failed."""
+    """A job as it is in the store; ``result`` is its outcome, or the reason for its failure."""
 
     id: str
     campaign: str
@@ -66,7 +66,7 @@ def jobs_of(
 
 
 def last_job_ms(connection: Connection, campaign: Campaign) -> int:
-    """Return when the last job was created, or else the campaign; none of the future."""
+    """Return the creation time of the last job, or else of the campaign, ignoring future times."""
     sql = "SELECT MAX(created_ms) FROM jobs WHERE campaign = ? AND created_ms <= ?"
     ((last,),) = connection.execute(sql, campaign.name, now_ms())
     return campaign.created_ms if last is None else int(last)
@@ -113,12 +113,12 @@ def update_job(
 
 
 def offline_command(task: str) -> list[str]:
-    """Return the command that does a task in a process of its own; it reads JSON first."""
+    """Return the command that runs a task in a separate process, which first reads JSON."""
     return [sys.executable, "-m", "unswayed.service.offline", task]
 
 
 def start(task: str, **request: str) -> subprocess.Popen[bytes]:
-    """Start a task in a process of its own, which outlives this one."""
+    """Start a task in a separate process, which outlives this one."""
     process = subprocess.Popen(
         offline_command(task),
         stdin=subprocess.PIPE,
@@ -144,7 +144,7 @@ def today() -> str:
 
 
 def claim(connection: Connection, name: str) -> bool:
-    """Claim today's report; return whether nobody did before, or whoever did was killed."""
+    """Claim today's report; return whether it was unclaimed, or its process was killed."""
     catalogue.campaign(connection, name)
     sql = "DELETE FROM reports WHERE campaign = ? AND report = ? AND created_ms < ?"
     connection.execute(sql, name, _CLAIMED, now_ms() - CLAIM_MS)
@@ -192,7 +192,7 @@ def counted(connection: Connection, name: str) -> tuple[dict[str, dict[str, Any]
 
 
 def status(connection: Connection, name: str) -> dict[str, Any]:
-    """Return the counts of a campaign, and how long its target takes at the traffic of today."""
+    """Return the counts of a campaign, and the time to its target at the current traffic."""
     campaign = catalogue.campaign(connection, name)
     contexts, totals = counted(connection, name)
     plan, _ = catalogue.plan_of(connection, name, campaign.plan_version)
@@ -251,7 +251,7 @@ def store_numbers(connection: Connection) -> dict[str, float]:
 
 
 def _exploration(plan: EpochPlan, contexts: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return for each context what the plan explores, and what was explored."""
+    """Return the planned and the actual exploration of each context."""
     nothing = {"decisions": 0, "rewards": 0}
     return {
         text: {

@@ -1,6 +1,6 @@
 """Background work in separate processes: learning, exports, reports and audits.
 
-``python -m unswayed.service.offline TASK`` reads what to do as JSON from standard input.
+``python -m unswayed.service.offline TASK`` reads its input as JSON from standard input.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def learn_campaign(
     *,
     known: str | None = None,
 ) -> tuple[LearnedLog, Progress, Counts]:
-    """Learn from what a campaign has recorded, the way ``unswayed learn`` does from a log.
+    """Learn from a campaign's records, in the same way as ``unswayed learn`` from a log.
 
-    Return also how far the campaign was, and the decisions known from their rewards alone.
+    Also return the campaign's progress, and the number of decisions known only from their rewards.
     ``known`` is a file of reviewed accounts, for the default method.
     """
     there = catalogue.campaign(connection, name)
@@ -103,7 +103,7 @@ def learn_campaign(
 def _shaping(
     connection: Connection, there: catalogue.Campaign, age: float, n_users: int
 ) -> dict[str, Any]:
-    """Return options of learning from features: a new partition, or that of the running epoch."""
+    """Return options for learning from features: a new partition, or that of the running epoch."""
     features = there.settings.features
     if not features:
         return {}
@@ -159,13 +159,13 @@ def in_leaves(events: pa.Table, settings: Settings, policy: Policy | None) -> pa
 def learnable(
     batches: Iterable[pa.RecordBatch], settings: Settings
 ) -> tuple[pa.Table, IntArray, int]:
-    """Return the events that are learned from, the decisions of each user, and the silent users.
+    """Return the learnable events, the number of decisions of each user, and the silent users.
 
     Explorers are a random share of the users, each of whom draws evenly from the actions that
     survived: what the theory asks for, and what the epoch learner learns from. Others always play
-    the policy, and say nothing of the other actions. Shadow events count if their propensity is
-    known; only with them propensities matter, and with features: actions survive by leaves, which
-    the next partition mixes.
+    the policy, which is uninformative about other actions. Shadow events count if their propensity
+    is known; only with them propensities matter, and with features: actions survive by leaves,
+    which the next partition mixes.
     """
     kept, users = [], []
     for batch in batches:
@@ -383,7 +383,7 @@ _WEBHOOK_SECONDS = 10.0  # Ours: how long a webhook may take
 
 
 def make_report(connection: Connection, name: str, *, known: str | None = None) -> dict[str, Any]:
-    """Work out the report of today, store it, and tell the webhook."""
+    """Make today's report, store it, and notify the webhook."""
     campaign = catalogue.campaign(connection, name)
     settings, day = campaign.settings, jobs.today()
     nothing: dict[str, Any] = {"day": None, "actions": {}, "suspects": []}
@@ -439,7 +439,7 @@ def _told(webhook: str, found: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    """Do the task that the command line names."""
+    """Run the task named on the command line."""
     os.nice(_NICENESS)
     task, request = sys.argv[1], json.load(sys.stdin)
     database, name = opened(request["store"]), request["campaign"]

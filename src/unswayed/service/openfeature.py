@@ -109,7 +109,7 @@ class UnswayedProvider(AbstractProvider):
         default_value: Any,
         evaluation_context: EvaluationContext | None = None,
     ) -> FlagResolutionDetails[Any]:
-        """Resolve a flag; ``read`` makes a value of its type of an action."""
+        """Resolve a flag; ``read`` converts an action to a value of the flag's type."""
         asked = evaluation_context
         if asked is None or not asked.targeting_key:
             return _failed(default_value, ErrorCode.TARGETING_KEY_MISSING, "name the user.")

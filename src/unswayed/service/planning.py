@@ -1,9 +1,9 @@
 """Plans of a campaign: the epoch learner's, fitted to the campaign's settings.
 
-A campaign begins with an ``EpochPlan`` in which all actions survive. What was learned advances it
-by ``next_plan``, the function of the epoch learner, as soon as the campaign is old enough: actions
-that intervals rule out are explored no more, and fewer users explore. Nothing else is kept, so
-whoever has the store goes on where another process stopped.
+A campaign begins with an ``EpochPlan`` in which all actions survive. Each learned policy advances
+it by ``next_plan``, the function of the epoch learner, as soon as the campaign is old enough:
+actions excluded by intervals are no longer explored, and fewer users explore. There is no other
+state, so any process with the store can continue.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from unswayed.service.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a campaign was when something was learned."""
+    """Progress of a campaign at the time of learning."""
 
     age: float  # decisions per user, up to the cap per user
     n_users: int
@@ -64,9 +64,9 @@ def make_plan(
 ) -> EpochPlan:
     """Return the initial plan: all actions survive, and the baseline is played.
 
-    Explorers keep one action in a context if there are at most as many contexts as actions, as in
-    base case 1 of Algorithm 2; else, and with features, they draw at every play: accounts that
-    show one action only cannot be told apart, nor what their attributes do.
+    Explorers keep one action per context if there are at most as many contexts as actions, as in
+    base case 1 of Algorithm 2; otherwise, and with features, they draw at every play: the effects
+    of a user's fixed action and of its attributes could not be separated.
     """
     contexts = contexts_of(settings, policy)
     start = EpochPlan.start(
@@ -160,7 +160,7 @@ def _with_shares(plan: EpochPlan, settings: Settings) -> EpochPlan:
 def aligned(policy: Policy, settings: Settings) -> Policy:
     """Return a policy with the contexts and actions of settings, in their order.
 
-    Of those that were never played nothing is known.
+    Actions and contexts that were never played have no estimates.
     """
     contexts, actions = Labels.of(contexts_of(settings, policy)), Labels.of(settings.actions)
     rows = policy.context_labels.codes(contexts)

@@ -45,7 +45,7 @@ class PostgresqlDatabase(Database):
         return PostgresqlConnection(connection)
 
     def create(self, *, migrates: bool = False) -> None:
-        """Make the tables; of several servers that start at once, one does."""
+        """Create the tables; if several servers start at once, one does."""
         with self.connected() as connection, connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(?)", _CREATING)
             types = {"bytes": "BYTEA", "number": "DOUBLE PRECISION"}
@@ -74,7 +74,7 @@ class PostgresqlConnection(Connection):
         """Do nothing: files are the server's."""
 
     def damage(self) -> list[str]:
-        """Return nothing: PostgreSQL looks after its files itself."""
+        """Return nothing: PostgreSQL checks its files itself."""
         return []
 
     def execute(self, sql: str, *values: Any) -> list[Row]:
@@ -100,5 +100,5 @@ class PostgresqlConnection(Connection):
 
 
 def _first_line(error: Exception) -> str:
-    """Return what happened without the address, which may hold a password."""
+    """Return the error message without the address, which may hold a password."""
     return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,9 +1,9 @@
 """Recorded decisions: exports, listings, explanations, deletion.
 
 Decisions lie in the store in the order of time, many to a row; rewards lie beside them under the
-decision's id, which begins with the time. Both are read in slices of time, so that no more than a
-slice is in memory, and joined there. The reward of a decision that was lost in a crash carries the
-decision, and is found in its slice all the same.
+decision's id, which begins with the time. Both are read in slices of time and joined there, so that
+only one slice is in memory. If a decision was lost in a crash, its reward carries it, and it is
+found in its slice anyway.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def export_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the learnable decisions of a campaign whose windows are closed, in slices of time.
 
-    Those known from their rewards or activations alone are counted in ``restored``.
+    Those known only from their rewards or activations are counted in ``restored``.
     """
     campaign = campaign_of(connection, name)
     settings = campaign.settings
@@ -200,7 +200,7 @@ def _row(
 
 
 def aggregated(rewards: list[tuple[int, float]], settings: Settings) -> float:
-    """Return the one reward of a decision, of (time, value) pairs; the default without any."""
+    """Aggregate the rewards of a decision, (time, value) pairs; the default if there are none."""
     if not rewards:
         return settings.default_reward
     match settings.aggregation:
@@ -231,7 +231,7 @@ _MOST_READ = 200_000  # Ours: maximum number of decisions searched for a user
 def recent_decisions(connection: Connection, name: str, user: str | None) -> dict[str, Any]:
     """Return the latest decisions, the newest first; of one user, if one is named.
 
-    ``n_read`` says how many were looked through: a user who was not asked for long is not found.
+    ``n_read`` is the number of decisions searched: users without recent decisions are not found.
     """
     settings = campaign_of(connection, name).settings
     found: list[Record] = []
@@ -288,8 +288,8 @@ _WHY = {
 def explain(connection: Connection, name: str, decision: str, secret: bytes) -> dict[str, Any]:
     """Explain a decision: user, action, plan, policy and reason.
 
-    The decision is computed again from the secret and the plan; ``is_reproduced`` says that it came
-    out as it was recorded.
+    The decision is computed again from the secret and the plan; ``is_reproduced`` tells whether the
+    result equals the record.
     """
     try:
         id_ = bytes.fromhex(decision)
@@ -371,7 +371,7 @@ def forgotten_of(connection: Connection, name: str) -> dict[str, int]:
 
 
 def refuse_tokens(connection: Connection, name: str, user: str, secret: bytes) -> None:
-    """Refuse rewards and activations of all decisions that were made for a user so far."""
+    """Refuse rewards and activations of all decisions made for a user so far."""
     campaign_of(connection, name)
     row = (name, pseudonym(secret, name, user), now_ms() + 1)
     # The later time is kept, in case the clock was set back.
@@ -386,7 +386,7 @@ def refuse_tokens(connection: Connection, name: str, user: str, secret: bytes) -
 
 
 def delete_user(database: Database, name: str, user: str) -> dict[str, int]:
-    """Delete all that was recorded of a user, and return how much it was."""
+    """Delete all records of a user, and return their numbers."""
     deleted = {"decisions": 0}
     with database.connected() as connection:
         order = "ORDER BY first_ms"
@@ -401,7 +401,7 @@ def delete_user(database: Database, name: str, user: str) -> dict[str, int]:
 
 
 def _rewrite(connection: Connection, name: str, first_ms: int, user: str) -> int:
-    """Write the rows of a time again without a user's decisions; return how many these were."""
+    """Rewrite the rows of a time without a user's decisions; return how many were removed."""
     n_deleted = 0
     where = "WHERE campaign = ? AND first_ms = ? AND records = ?"
     for (data,) in connection.select("decisions", "records", campaign=name, first_ms=first_ms):
@@ -445,7 +445,7 @@ _DELETE_SECONDS_AT_ONCE = 0.2  # Ours: seconds per round of deletion
 
 
 def delete_old(database: Database, campaign: str, before_ms: int) -> bool:
-    """Delete decisions made before a time, and all that came of them; whether none is left."""
+    """Delete decisions made before a time, with all that belongs to them; whether none is left."""
     end = time.monotonic() + _DELETE_SECONDS_AT_ONCE
     with database.connected() as connection:
         for table, column in _TIMES.items():

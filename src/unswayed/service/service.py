@@ -47,7 +47,7 @@ logger = logging.getLogger("unswayed.service")
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Campaigns with their plans, and keys, all of one moment.
+    """Campaigns with their plans, and keys, all at one moment.
 
     ``had_keys`` says that there is or was a key: without one nobody has access.
     """
@@ -98,11 +98,11 @@ class Watcher:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the store could be read last."""
+        """Whether the last read of the store succeeded."""
         return self._connection is not None
 
     async def find_keys(self, tokens: Iterable[str]) -> None:
-        """Look into the store for a signing key that is unknown here, such as another host's."""
+        """Look up signing keys that are unknown here, such as another host's, in the store."""
         known = self.signer.keys
         if self.is_connected and any(token.partition(".")[0] not in known for token in tokens):
             # Not in the event loop: a hanging store must not block other requests.
@@ -156,7 +156,7 @@ class RewardRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RewardResponse(msgspec.Struct, frozen=True, gc=False):
-    """What was taken in; a repetition gets the same response."""
+    """The recorded reward; a repetition gets the same response."""
 
     id: str
     reward: float
@@ -165,13 +165,13 @@ class RewardResponse(msgspec.Struct, frozen=True, gc=False):
 
 
 class ActivateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Says that the decision of a token was shown."""
+    """Reports that the decision of a token was shown."""
 
     token: str
 
 
 class ActivateResponse(msgspec.Struct, frozen=True, gc=False):
-    """When the decision was activated first."""
+    """When the decision was first activated."""
 
     id: str
     received_ms: int
@@ -210,11 +210,11 @@ class Service:
         self.audits: dict[str, asyncio.Task[dict[str, Any]]] = {}
 
     def request(self, campaign: str) -> dict[str, Any]:
-        """Return what processes of their own are told about a campaign."""
+        """Return the description of a campaign for separate processes."""
         return {"store": self.database.url, "campaign": campaign, "known": self.server.known}
 
     def start(self, task: str, campaign: str, **more: str) -> None:
-        """Start background work for a campaign, in a process of its own."""
+        """Start background work for a campaign in a separate process."""
         jobs.start(task, **self.request(campaign), **more)
 
     async def run_tasks(self) -> None:
@@ -228,7 +228,7 @@ class Service:
         await asyncio.gather(*(_repeated(work, seconds) for seconds, work in tasks))
 
     def _start_what_is_due(self) -> None:
-        """Learn where ``learn_every`` has passed, and make today's report: one process does."""
+        """Learn where ``learn_every`` has passed, and make today's report, in one process."""
         for serving in list(self.watcher.state.campaigns.values()):
             if serving.state != catalogue.ACTIVE:
                 continue
@@ -262,7 +262,7 @@ class Service:
             self._next_deletion = time.monotonic() + _DELETE_SECONDS
 
     def stop(self) -> None:
-        """Write what waits, and end the threads."""
+        """Write everything that is queued, and end the threads."""
         self.watcher.close()
         self.writer.stop()
         self.save_metrics()
@@ -273,7 +273,7 @@ class Service:
         return self.is_public or self.watcher.state.had_keys
 
     def save_metrics(self) -> None:
-        """Update metrics that are not counted as they happen, and show all to other processes."""
+        """Update metrics that are not counted as they happen, and share them."""
         writer = self.writer
         self.metrics.numbers.update(
             unswayed_store_commits_total=float(writer.n_commits),
@@ -344,7 +344,7 @@ class Service:
     async def reward(
         self, campaign: str, asked: Sequence[RewardRequest | Refusal]
     ) -> list[RewardResponse | Refusal]:
-        """Take in rewards; each response is given after its reward is on the disk."""
+        """Record rewards; each response is sent after its reward is on disk."""
         await self.watcher.find_keys([one.token for one in asked if isinstance(one, RewardRequest)])
         serving = self.watcher.state.campaign(campaign)
         received = serving.now()
@@ -370,7 +370,7 @@ class Service:
         return report._replace(reward_id=name, value=value)
 
     async def activate(self, campaign: str, request: ActivateRequest) -> ActivateResponse:
-        """Take in that a decision was shown; the response is given when that is on the disk."""
+        """Record that a decision was shown; the response is sent after that is on disk."""
         await self.watcher.find_keys([request.token])
         serving = self.watcher.state.campaign(campaign)
         report = self._report(serving, request.token, serving.now())

@@ -101,7 +101,7 @@ class FeatureSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     trusted: bool = False
 
     def check(self, name: str) -> None:
-        """Refuse a feature that makes no sense."""
+        """Refuse inconsistent features."""
         check_label("feature", name)
         if name in EXPORTED:
             raise InputError(f"feature {name!r} has the name of a column of exports; rename it.")
@@ -259,7 +259,7 @@ def check_name(name: str) -> str:
 
 @contextmanager
 def _within(where: str) -> Iterator[None]:
-    """Say where in the configuration errors are."""
+    """Add the place in the configuration to errors."""
     try:
         yield
     except InputError as error:
@@ -267,7 +267,7 @@ def _within(where: str) -> Iterator[None]:
 
 
 def parsed_settings(value: Mapping[str, Any], where: str) -> Settings:
-    """Return the settings of plain values, or a sentence that names the wrong one."""
+    """Return the settings from plain values, or an error message that names the invalid one."""
     features = value.get("features") if isinstance(value, Mapping) else None
     for name, feature in features.items() if isinstance(features, Mapping) else ():
         with _within(f"{where}, feature {name!r}"):
@@ -280,7 +280,7 @@ _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 
 def _converted(value: Any, kind: type[_Struct]) -> _Struct:
-    """Return plain values as a struct, or a sentence that names the wrong one."""
+    """Return plain values as a struct, or an error message that names the invalid one."""
     if isinstance(value, Mapping):
         fields = dict.fromkeys(kind.__struct_fields__)
         for name in value:

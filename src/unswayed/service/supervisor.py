@@ -1,7 +1,7 @@
 """Worker processes: forked, watched, replaced one by one on SIGHUP, and stopped together.
 
-They are forked after everything is imported and before any thread is started, so a worker is there
-within milliseconds however scarce the processor is, and shares its memory with the others.
+They are forked after all imports and before any thread is started, so a worker starts within
+milliseconds even on a busy machine, and shares its memory with the others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Beat = Callable[[], None]  # Called by a worker when it begins to serve, and the
 
 
 class _Worker:
-    """A process that was forked, and when it began and beat last."""
+    """A forked process, its start, and its last heartbeat."""
 
     def __init__(self, main: Callable[[Beat], None]) -> None:
         self.started = time.monotonic()
@@ -57,7 +57,7 @@ class _Worker:
         return f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
     def kill_if_silent(self) -> str | None:
-        """Kill a worker that starts for too long or stopped to beat, and say so."""
+        """Kill a worker that starts too slowly or sends no heartbeats, and log that."""
         now = time.monotonic()
         if now - max(self._heard[0], self.started) <= (
             SILENCE_SECONDS if self.is_ready else START_SECONDS
@@ -72,8 +72,8 @@ class Supervisor:
     """Keeps worker processes running until it is asked to stop.
 
     ``work`` returns when its worker is stopped by SIGTERM. ``on_ready`` is called once, when the
-    first worker serves; ``on_reload`` on SIGHUP before the workers are replaced, and leaves all as
-    it is by an exception; ``on_restart`` when a worker ended by itself.
+    first worker serves; ``on_reload`` on SIGHUP before the workers are replaced; if it raises,
+    nothing changes; ``on_restart`` when a worker ended unexpectedly.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Supervisor:
                 signal.signal(one, handler)
 
     def _main(self, beat: Beat) -> None:
-        """Work in the process that was forked; it ends with the supervisor, however that ends."""
+        """Run the forked process, which ends with the supervisor in any case."""
         os.close(self._held)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -137,7 +137,7 @@ class Supervisor:
             os._exit(code)  # without waiting for threads that may be blocked by the store
 
     def _is_asked_to_stop(self) -> bool:
-        """Handle the signals that came: SIGHUP reloads, unless it says that the terminal closed."""
+        """Handle pending signals: SIGHUP reloads, unless the terminal closed."""
         while self._signals:
             if self._signals[0] != signal.SIGHUP or self._lost_terminal():
                 return True
@@ -177,7 +177,7 @@ class Supervisor:
             self._workers[place] = _Worker(self._main)
 
     def _reload(self) -> None:
-        """Replace all workers, one after another; each old one leaves when a new one serves."""
+        """Replace all workers, one after another; each old one stops when its successor serves."""
         try:
             self._on_reload()
         except InputError as error:

@@ -1,9 +1,9 @@
 """Signed tokens of decisions, and the secret that keys assignments and signatures.
 
-The secret is never logged or stored. A store is bound to it by a fingerprint: with another one,
-users would get other actions and tokens that are out would be refused. Signing keys are derived
-from the secret and from nonces in the store, so that all servers of a store rotate them together,
-and a copy of the store signs nothing.
+The secret is never logged or stored. A store is bound to it by a fingerprint: with another secret,
+users would get other actions and issued tokens would be refused. Signing keys are derived from the
+secret and from nonces in the store, so that all servers of a store rotate them together, and a copy
+of the store signs nothing.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def time_ms(self) -> int:
-        """When it was decided, in milliseconds since 1970."""
+        """Time of the decision, in milliseconds since 1970."""
         return int.from_bytes(self.id[:6], "big")
 
 
@@ -68,7 +68,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def encode_record(record: Record) -> bytes:
-    """Return a record as it is signed: its fields, without those at the end that say nothing."""
+    """Return a record as it is signed: its fields, without empty ones at the end."""
     if record.partition:
         return _encode(record)
     n_fields = 12 if record.eligible else 11 if record.planned_action else 9
@@ -85,9 +85,9 @@ def encode_records(payloads: Sequence[bytes]) -> bytes:
 
 
 class Signer:
-    """Signs with the newest key, the last one, and accepts every key that it has.
+    """Signs with the newest key, the last one, and accepts all of its keys.
 
-    An old key stays until its last token is too old for a reward.
+    An old key is kept until its last token is too old for a reward.
 
     >>> signer = Signer({"k1": bytes(32)})
     >>> record = Record("shop", bytes(16), "ann", "lunch", "soup", 0.5, "explore", 1)
@@ -147,7 +147,7 @@ _SIGNING_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """The secret of a service: 16 bytes that decide who is asked to play what.
+    """The secret of a service: 16 bytes that determine the assignment of actions.
 
     It stays for the life of a store: decisions could not be explained without it.
     """
@@ -200,7 +200,7 @@ class Secrets:
 
 
 def load_or_make(path: Path) -> Secrets:
-    """Return the secret of a file, made with mode 0600 if it is not there."""
+    """Return the secret in a file, which is created with mode 0600 if missing."""
     if not path.exists():
         draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         Secrets(new_secret()).save(draft)
@@ -215,7 +215,7 @@ def load_or_make(path: Path) -> Secrets:
 
 
 def bound_secrets(connection: Connection, path: Path | None, default: Path) -> Secrets:
-    """Return the secret of a store: from the file that was named, the environment, or ``default``.
+    """Return the secret of a store: from the given file, the environment, or ``default``.
 
     A new store is bound to it.
     """
@@ -252,7 +252,7 @@ def signing_keys(connection: Connection, found: Secrets) -> dict[str, bytes]:
 
 
 def rotate(connection: Connection) -> None:
-    """Sign with a new key from now on; tokens of the old ones stay good."""
+    """Sign with a new key from now on; tokens of old keys stay valid."""
     # The id is in every token, but the nonce is not, so the secret alone does not reveal the key.
     new = [f"k{secrets.token_hex(4)}", secrets.token_hex(16)]
     _keep(connection, [*_nonces(connection), new])

@@ -1,8 +1,8 @@
 """Group commit: one thread writes for all requests of this process, then responds.
 
-Requests put what is to be written into a queue. The thread takes all that waits, writes it in one
-transaction, commits, and only then responds: whatever was acknowledged is on the disk. While a
-commit is synced the next group gathers, so a busy store syncs once for many requests.
+Requests put their rows into a queue. The thread takes all queued rows, writes them in one
+transaction, commits, and only then responds: whatever was acknowledged is on disk. While a commit
+is synced the next group gathers, so a busy store syncs once for many requests.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CountKey(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A reward or activation to be written; if it ``is_late`` it is only compared with the store's.
+    """A reward or activation to be written; if it ``is_late`` it is only compared with stored ones.
 
     ``payload`` is the decision that it is about as bytes.
     """
@@ -61,7 +61,7 @@ class Report(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """Decisions of one moment that wait to be recorded, or are being."""
+    """Decisions of one moment that are queued or being recorded."""
 
     campaign: str
     time_ms: int
@@ -99,9 +99,9 @@ class _Request:
 class Writer:
     """The thread that writes.
 
-    Decisions are recorded soon, and nobody waits for it: a token carries its whole decision, so
-    the reward of a decision that was lost in a crash brings it back. Rewards, activations and
-    decisions with an idempotency key are acknowledged after the commit.
+    Decisions are recorded asynchronously: a token carries its whole decision, so the reward of a
+    decision that was lost in a crash restores it. Rewards, activations and decisions with an
+    idempotency key are acknowledged after the commit.
     """
 
     def __init__(self, database: Database) -> None:
@@ -128,7 +128,7 @@ class Writer:
     def record(
         self, campaign: str, time_ms: int, payloads: Sequence[bytes], counts: Counts
     ) -> None:
-        """Record decisions that were made at one moment, soon."""
+        """Queue decisions made at one moment for recording."""
         if not payloads:
             return
         with self._condition:
@@ -151,7 +151,7 @@ class Writer:
         return await future
 
     def stop(self) -> None:
-        """Write what waits, and end the thread."""
+        """Write everything that is queued, and end the thread."""
         with self._condition:
             self._is_stopping = True
             self._condition.notify()
@@ -187,10 +187,10 @@ class Writer:
                 return
 
     def _wait_for_others(self) -> None:
-        """Wait a moment for as many requests as came last time; under the lock.
+        """Wait a moment for as many requests as last time; called with the lock held.
 
-        Callers that got their responses together come back one by one. The first to come would
-        be written alone, and all others wait for that.
+        Callers that got their responses together come back one by one. Otherwise the first would be
+        written alone, and all others would wait for that.
         """
         end = time.monotonic() + _GATHER_SECONDS
         while 0 < len(self.requests) < self._n_last and not self._is_stopping:
@@ -278,7 +278,7 @@ def write_counts(
 ) -> None:
     """Add to the counters of a writer, or raise them to totals.
 
-    Every writer has rows of its own: no two processes wait for each other.
+    Every writer has its own rows, so no two processes wait for each other.
     """
     names, change = ("decisions", "rewards", "matches"), _LARGER if is_total else _SUM
     changes = ", ".join(f"{name} = {change.format(name)}" for name in names)
@@ -295,7 +295,7 @@ def _first_rows(
 ) -> list[tuple[Row | None, bool]]:
     """Write rows whose key is new, unless they are late.
 
-    Return what the store has under the key of each, None if nothing, and whether it is new.
+    Return the stored value of each key, None if there is none, and whether it is new.
     """
     timely = [row for row, late in zip(rows, is_late, strict=True) if not late]
     inserted = iter(connection.insert_new(table, timely))

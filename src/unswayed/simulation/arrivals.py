@@ -28,7 +28,7 @@ visits."""
 
 
 class Order(StrEnum):
-    """In which order users arrive."""
+    """The order in which users arrive."""
 
     ROUND_ROBIN = "round-robin"
     RANDOM = "random"
@@ -38,12 +38,12 @@ class Order(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """An order of arrivals and the bound c_L that it keeps.
+    """An order of arrivals and its bound c_L.
 
-    Round robin serves users in turn. Random draws each arrival uniformly among the users that
-    c_L still allows. Bursty lets a random user come again and again until c_L forbids it. In the
-    heavy-tailed order every user comes once, and then by log-normal activities: it keeps no bound,
-    as real logs do not, and nobody can come before others.
+    Round robin serves users in turn. Random draws each arrival uniformly among the users that c_L
+    still allows. Bursty repeats a random user until c_L forbids it. In the heavy-tailed order every
+    user comes once, and then according to log-normal activities: like real logs, it keeps no bound,
+    and nobody can come before others.
     """
 
     order: Order = Order.ROUND_ROBIN

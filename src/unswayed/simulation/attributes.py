@@ -1,4 +1,4 @@
-"""Logs of users with attributes, honest or attacked, with a known truth, and their learners."""
+"""Logs of users with attributes, honest or attacked, with a known truth, and learners for them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
-    """A log, who forged it, and what fresh honest visits would bring."""
+    """A log, its forged events, and the rewards of fresh honest visits."""
 
     kind: Kind
     log: pa.Table
@@ -74,7 +74,7 @@ class World:
         return list(self.visits.column_names)
 
     def share(self, actions: IntArray) -> float:
-        """Return the share of (best − random) that actions reach on the fresh visits."""
+        """Return the share of (best − random) that actions attain on the fresh visits."""
         best, random = self.means.max(axis=1).mean(), self.means.mean()
         reached = self.means[np.arange(len(actions)), actions].mean()
         return float((reached - random) / (best - random))
@@ -105,7 +105,7 @@ class _Attributes:
         return columns
 
     def table(self, columns: list[FloatArray], is_missing: BoolArray) -> dict[str, pa.Array]:
-        """Return columns as a log has them; one visit in twenty lacks the first."""
+        """Return columns in the format of a log; the first is missing in one visit of twenty."""
         named = {}
         for name, n_levels, column in zip(self.names, self.n_levels, columns, strict=True):
             if n_levels:
@@ -240,7 +240,7 @@ def _forged(
     on_best: BoolArray,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Return the rewards that bots report, on two actions, beside those of honest users."""
+    """Return the rewards of bots for two actions, and those of honest users."""
     low, high = {"stars": (1.0, 5.0), "clicks": (0.0, 1.0), "baskets": (0.0, 60.0)}[kind.rewards]
     rewards = rewards.copy()
     match kind.attack:
@@ -272,7 +272,7 @@ def features(world: World, alpha: float) -> tuple[IntArray, str]:
 
 
 def without_bots(world: World, alpha: float) -> tuple[IntArray, str]:
-    """Ours on the honest users alone."""
+    """Learn with the project's learner on the honest users alone."""
     return features(world.without_bots(), alpha)
 
 
@@ -350,7 +350,7 @@ def lost_shares(
 ) -> list[Row]:
     """Return the share of (best − random) that each player loses, in logs of a kind.
 
-    Truths take turns, and all players of a repetition learn from the same log.
+    Truths alternate, and all players of a repetition learn from the same log.
     """
     find(kind.attack, dict.fromkeys(ATTACKS), kind="attack on attributes")
     for name in players:

@@ -110,7 +110,7 @@ class Settings(WorldOptions):
         self.instance(0)
 
     def match(self, algorithm: str, repetition: int, make: LearnerMaker | None = None) -> Match:
-        """Return a repetition of an algorithm, or of a learner in its place, ready to be played."""
+        """Return a repetition of an algorithm, or of a given learner, ready to be played."""
         return Match(
             self.instance(repetition),
             make_attack(self.attack, self.knobs),
@@ -150,7 +150,7 @@ class Settings(WorldOptions):
 
 
 Goal = Literal["suboptimality", "regret"]
-"""What is measured: the loss of the final policy, or that of good users while learning."""
+"""What is measured: the loss of the final policy, or the regret of good users while learning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,8 +183,8 @@ def simulate(
 ) -> list[Row]:
     """Run every algorithm in every repetition; see ``repeated``.
 
-    Each run draws from streams named by the seed and the repetition, so the rows are the same
-    whatever the number of processes, and all algorithms of a repetition meet the same world.
+    Each run draws from streams named by the seed and the repetition, so the rows do not depend on
+    the number of processes, and all algorithms of a repetition meet the same world.
     """
     run = partial(_run_task, settings, goal)
     return repeated(run, settings.algorithms, settings.repetitions, processes, on_row)
@@ -223,7 +223,7 @@ def repeated(
 ) -> list[Row]:
     """Return the row of each algorithm and repetition, in their order.
 
-    ``on_row`` is called with every row as it becomes known, in any order; for progress bars.
+    ``on_row`` is called with every finished row, in any order; for progress bars.
     """
     tasks = list(itertools.product(names, range(repetitions)))
     rows: dict[tuple[str, int], Row] = {}

@@ -20,9 +20,9 @@ from unswayed.compiled import compiled
 
 _RANGES = 4  # Ours: minimum number of row ranges for threads, so that no core is idle at the end
 _FEW_ENTRIES = 1 << 17  # Ours: minimum number of entries for multithreading
-_SHORT_ROW = 64  # Ours: rows with at most so many entries are sorted by insertion
+_SHORT_ROW = 64  # Ours: rows with at most this many entries are sorted by insertion
 
-#: A key is a cell in its upper bits and a place within the user's row in these lower ones.
+#: A key has a cell in its upper bits and a position within the user's row in these lower ones.
 _PLACE_BITS = 32
 _PLACE = (1 << _PLACE_BITS) - 1
 
@@ -37,7 +37,7 @@ class Sums(NamedTuple):
     cells: npt.NDArray[np.int32]  # shape (n_groups,): ascending within each user
     sizes: FloatArray  # shape (n_groups,): number of entries
     sums: FloatArray  # shape (n_columns, n_groups)
-    remainders: list[FloatArray]  # what rounding the sums lost; empty if it lost nothing
+    remainders: list[FloatArray]  # rounding errors of the sums; empty if there are none
 
 
 def grouped_sums(

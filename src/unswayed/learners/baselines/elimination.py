@@ -29,8 +29,8 @@ class PlannedEpochs(Baseline):
     the *planned* n, so that an adversary cannot steer the denominators.
 
     A context's horizon T is taken to be its even share of all interactions. Before a context ends
-    its first epoch the means of that epoch are recommended (ours: the originals minimise regret and
-    recommend nothing).
+    its first epoch the means of that epoch are recommended (ours: the original algorithms minimise
+    regret and recommend nothing).
     """
 
     # Ours; 1024 in the theorem of Gupta, Koren and Talwar. Five full epochs, 120,314 plays, fit
@@ -126,7 +126,7 @@ CAUTION = 1.0 / 16.0
 
 
 class Barbar(PlannedEpochs):
-    """Never drop an action, only play it less: gaps are estimated anew in every epoch.
+    """Never drop an action, only play it less: gaps are re-estimated in every epoch.
 
     After epoch m with estimates r: r* = max(r − gap/16) and the new gap is max(2^−m, r* − r).
 
@@ -174,7 +174,7 @@ class LiuStyle(PlannedEpochs):
 
 
 class ActiveArmElimination(Baseline):
-    """Layers that see ever fewer arrivals, and so ever less corruption, correct those below them.
+    """Layers that see fewer arrivals, and so less corruption, correct the layers below them.
 
     Lykouris, Mirrokni and Paes Leme (2018), per context. Layer l = 1..ceil(log2 T) gets an arrival
     with probability 2^−l (what is left goes to layer 1). It plays the action it played least among
@@ -256,7 +256,7 @@ def _play_layers(
 def _delete_beaten(
     sums: FloatArray, counts: FloatArray, is_active: BoolArray, layer: int, log_term: float
 ) -> None:
-    """Delete from layers 0..layer what lies wholly below another active interval of ``layer``."""
+    """Delete from layers 0..layer actions that are clearly worse than another in ``layer``."""
     best_lower_end = -np.inf
     for a in range(counts.size):
         if is_active[layer, a] and counts[a] > 0:

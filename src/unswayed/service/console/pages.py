@@ -1,7 +1,7 @@
-"""The pages of the console: what the service's own routes return, as HTML.
+"""Pages of the console: the results of the service's own routes, as HTML.
 
-They are open with an admin's key, or from this machine while there is no key. Templates are in
-``assets/pages.html``; whatever they are given is text and is escaped, unless it is ``Markup``.
+Access requires an admin's key, or is limited to this machine while there is no key. Templates are
+in ``assets/pages.html``; all values are escaped, unless they are ``Markup``.
 """
 
 from __future__ import annotations
@@ -381,7 +381,7 @@ async def _live(call: Call, viewer: Key) -> Response:
 
 
 async def _live_rows(call: Call, viewer: Key) -> list[dict[str, Any]]:
-    """Return the campaigns that may be seen, with the totals of this moment."""
+    """Return the campaigns that the viewer may see, with current totals."""
     campaigns = (await endpoints.list_campaigns(call))["campaigns"]
     return [
         {
@@ -434,7 +434,7 @@ async def _users(call: Call, viewer: Key) -> Response:
 
 
 async def _audit_now(call: Call, _: Key) -> Response:
-    """Audit what was recorded so far; those who ask meanwhile get the same audit."""
+    """Audit all records so far; simultaneous requests share one audit."""
     running = call.service.audits
     task = running.get(call.campaign)
     if task is None:

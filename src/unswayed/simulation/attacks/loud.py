@@ -22,7 +22,7 @@ from unswayed.simulation.attacks.base import (
 
 
 class Loud(Attack):
-    """One end of the range for the action aimed at, the other end for all others."""
+    """One end of the range for the targeted action, the other end for all others."""
 
     # probability that the targeted action gets the lie instead of a coin flip
     strength: float = fraction(1.0)
@@ -30,7 +30,7 @@ class Loud(Attack):
     filler: float = fraction(0.0)
 
     def rewards_around(self, aimed_at: IntArray, value: float, elsewhere: float) -> FloatArray:
-        """Return rewards, shape (n, n_actions), for arrivals that aim at one action each."""
+        """Return rewards, shape (n, n_actions), for arrivals that target one action each."""
         n_arrivals = aimed_at.size
         shape = (n_arrivals, self.briefing.n_actions)
         rewards = np.full(shape, elsewhere)
@@ -67,7 +67,7 @@ class FrequencyFlood(Push):
 class ContextPoisoning(Push):
     """Push from the most frequent contexts (mode=crowd) or from the rarest (mode=inflate).
 
-    How frequent contexts are is counted from those nature gives to the coalition's own accounts.
+    The frequency of contexts is estimated from those that nature gives to the coalition's accounts.
     A crowd comes with any of the A most frequent contexts (the paper's S₊); to inflate, all come
     with the rarest context, so that it looks frequent.
     """
@@ -146,9 +146,9 @@ class IdGrinding(Push):
 
     The coalition hashes candidate names as the algorithm does, with the secret it believes in. Of
     the group's names it takes the share that freely chosen names would give it,
-    alpha A / (1 - alpha + alpha A) instead of alpha; the other accounts have random names. Against
-    a secret that it does not hold, its names fall at random. The default is all zeros, as if the
-    hash were not keyed.
+    alpha A / (1 - alpha + alpha A) instead of alpha; the other accounts have random names. With a
+    wrong guess of the secret, its names fall into random groups. The default is all zeros, as if
+    the hash were not keyed.
     """
 
     knows = Knowledge.ALGORITHM

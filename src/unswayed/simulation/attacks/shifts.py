@@ -1,4 +1,4 @@
-"""Quiet attacks: shifts from best to runner-up, lies that are spread over accounts, hiding urns.
+"""Quiet attacks: shifts from best to runner-up, lies spread over accounts, and hiding urns.
 
 Shifts are sized to evade filters or trimming, or to incriminate honest users.
 """
@@ -31,7 +31,7 @@ from unswayed.simulation.attacks.base import (
 
 
 class Shifting(Attack):
-    """Honest draws, shifted and noise-free where a shift applies; binary ones are drawn with it."""
+    """Honest draws, shifted and noise-free where a shift applies; binary ones drawn with it."""
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         super().begin(briefing, rng)
@@ -122,12 +122,12 @@ class Subtractive(Attack):
 
 
 class Framing(Shifting):
-    """Pulls too little to change decisions, so that honest users are accused.
+    """Shifts too small to change decisions, designed to incriminate honest users.
 
     A search for two populations finds them, and only one of the two hypotheses changes decisions:
-    the wrong one, by which the users who favour the best action most are the colluders. Accounts
-    have no noise, so that honest users are the ones with long tails. Decoys go far to
-    the other side, so that users who favour the best action do not look like the majority.
+    the wrong one, in which the colluders are the users who favour the best action most. Accounts
+    have no noise, so that honest users have the long tails. Decoys are far on the other side, so
+    that users who favour the best action do not look like the majority.
     """
 
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
@@ -165,9 +165,10 @@ class Framing(Shifting):
 
 
 class Scapegoats(Framing):
-    """Changes decisions, while a few accounts lie far on the other side.
+    """Changes decisions, with a few accounts far on the other side.
 
-    They are there to be accused in the others' place, or to make the others look like the majority.
+    These are meant to be flagged in place of the others, or to make the others look like the
+    majority.
     """
 
     strength: float = positive(1.5)
@@ -231,8 +232,8 @@ class HidingTwoSided(HidingOneSided):
 class Focus(Attack):
     """Honest except on target and rival in a few contexts, the same for all accounts.
 
-    Too few coordinates move for a spectrum to show it. In rare contexts, searches that look at
-    frequent ones first see nothing.
+    Too few coordinates change for a spectrum to reveal it. In rare contexts, searches that start
+    with frequent ones miss it.
     """
 
     knows = Knowledge.BANDIT
@@ -307,7 +308,7 @@ def trim_edge(*, alpha: float, trim: float) -> float:
 class TrimEdge(Replaying):
     """Account means just where trimming stops: up on the target, down on the rival.
 
-    Means and deviations of good users are read off the histories. Each reward tops up the
+    Means and deviations of good users are estimated from the histories. Each reward tops up the
     account's total in that (context, action) to n mu + x* sigma sqrt(n), so that its mean over n
     plays lies x* deviations of such a mean from mu. Binary totals are rounded. Of an account's
     visits to a context in one round the first makes up for what is missing, the others add their
