@@ -143,7 +143,7 @@ def test_arrays_rows_tables_and_labels_say_the_same(rng: np.random.Generator) ->
     assert np.isnan(more.mu[3:]).all()
 
 
-def test_it_is_there_from_the_top() -> None:
+def test_it_can_be_imported_from_the_top() -> None:
     assert unswayed.paper is paper
     assert paper.instance_complexity([0.25] * 4, 4) == 2.0
     # (1 + 2·.05)^2 = 1.21 ≤ 1/(1 − .2), so the gap is hidden; at three plays it is not.

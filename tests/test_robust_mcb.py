@@ -51,7 +51,7 @@ def test_parameters_change_what_is_learned_next(learner: RobustMCB) -> None:
     assert learner.get_params()["alpha"] == 0.3, "a refused change changes nothing"
 
 
-def test_what_decisions_rest_on_cannot_change_after_the_first() -> None:
+def test_parameters_of_earlier_decisions_cannot_change() -> None:
     learner = RobustMCB(actions=["tea", "milk"], contexts=["home"], secret=bytes(16))
     same = RobustMCB(actions=["tea", "water"], contexts=["home"], secret=bytes(16))
     same.set_params(actions=["tea", "milk"])

@@ -101,7 +101,7 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["missing/policy.json", ".", "file/policy.json", "n" * 300])
-def test_what_cannot_be_written_is_reported_before_any_work(name: str, tmp_path: Path) -> None:
+def test_unwritable_outputs_are_reported_before_any_work(name: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     for attempt in (check_writable, lambda path: write(path, "new")):
         with pytest.raises(InputError, match="cannot write") as caught:

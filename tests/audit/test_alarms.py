@@ -39,13 +39,13 @@ def test_a_handful_of_accounts_raises_none(attacked: Audit) -> None:
     assert found.accounts_needed == LEAST_ACCOUNTS
 
 
-def test_it_takes_as_many_accounts_as_the_share_says(attacked: Audit) -> None:
+def test_an_alarm_needs_as_many_accounts_as_the_share_states(attacked: Audit) -> None:
     needed = alarm_of(attacked, share=0.1, shift=None).accounts_needed
     assert needed - 1 <= 0.1 * attacked.n_users < needed
 
 
 @pytest.mark.parametrize("n_accounts", [3, LEAST_ACCOUNTS - 1])
-def test_few_accounts_cannot_ring_it_however_loud(n_accounts: int) -> None:
+def test_few_loud_accounts_cannot_raise_an_alarm(n_accounts: int) -> None:
     # The same ten items with five stars each: maximal lockstep.
     drawn = market(np.random.default_rng(2), n_groups=0)
     table = drawn.table()
@@ -62,7 +62,7 @@ def test_few_accounts_cannot_ring_it_however_loud(n_accounts: int) -> None:
 
 
 @pytest.mark.parametrize(("n_bots", "is_raised"), [(LEAST_ACCOUNTS - 1, False), (100, True)])
-def test_where_the_server_chose_it_takes_a_coalition(
+def test_where_the_server_chose_an_alarm_requires_a_coalition(
     rng: np.random.Generator, n_bots: int, is_raised: bool
 ) -> None:
     users = np.repeat(np.arange(1_000), 25)
@@ -75,7 +75,7 @@ def test_where_the_server_chose_it_takes_a_coalition(
     assert found.accounts_needed == LEAST_ACCOUNTS
 
 
-def test_limits_that_mean_nothing_are_refused() -> None:
+def test_meaningless_limits_are_refused() -> None:
     with pytest.raises(InputError, match="fail_share` is 2"):
         check_limits(2.0, None)
     with pytest.raises(InputError, match="fail_shift` is -1"):

@@ -74,7 +74,7 @@ def test_a_reference_shows_which_items_moved() -> None:
     assert not len(same.items)
 
 
-def test_a_reference_that_says_nothing_is_refused() -> None:
+def test_an_uninformative_reference_is_refused() -> None:
     log = _clicks(2, 60)
     others = log.set_column(1, "action", pa.array([f"item {k}" for k in log["action"].to_pylist()]))
     with pytest.raises(InputError, match=r"reference. has none of the log's actions"):
@@ -85,7 +85,7 @@ def test_a_reference_that_says_nothing_is_refused() -> None:
 
 
 @pytest.mark.parametrize("is_dated", [False, True], ids=["for all times", "before its date"])
-def test_honest_accounts_are_not_flagged_for_what_was_before_the_review(
+def test_honest_accounts_are_not_flagged_for_events_before_their_review(
     drawn: Market, tmp_path: Path, is_dated: bool
 ) -> None:
     flagged = unswayed.audit_log(drawn.table()).table("cases")["user"].to_pylist()
@@ -100,7 +100,7 @@ def test_honest_accounts_are_not_flagged_for_what_was_before_the_review(
     assert bool(left & set(chosen[4:])) == is_dated
 
 
-def test_known_fakes_are_flagged_and_say_why(drawn: Market, tmp_path: Path) -> None:
+def test_known_fakes_are_flagged_with_that_reason(drawn: Market, tmp_path: Path) -> None:
     path = tmp_path / "known.csv"
     path.write_text("user,status\nuser 3,fake\n")
     cases = unswayed.audit_log(drawn.table(), known=path).table("cases").to_pylist()
@@ -111,7 +111,7 @@ def test_known_fakes_are_flagged_and_say_why(drawn: Market, tmp_path: Path) -> N
     assert 150 in clicks["user"].to_pylist()
 
 
-def test_what_cannot_be_compared_is_said(drawn: Market) -> None:
+def test_impossible_comparisons_are_reported(drawn: Market) -> None:
     with pytest.raises(InputError, match="since` needs times"):
         unswayed.audit_log(_clicks(1, 0), since="2026-01-01")
     with pytest.raises(InputError, match="no events before"):

@@ -55,7 +55,7 @@ def test_the_page_has_the_rates_and_the_command() -> None:
     assert stated == pytest.approx(rates)
 
 
-def test_a_group_of_which_no_member_stands_out_is_suspected_only() -> None:
+def test_a_group_without_clear_members_is_only_suspected() -> None:
     """Honest tastes: a learner may down-weight such accounts, but an audit must not flag them."""
     name = "clicks 2.9% bimodal shrinking best 30x20 rank 1 few 5% 20-80"
     (spec,) = [one for one in production_specs("development") if one.name == name]

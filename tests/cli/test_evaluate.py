@@ -74,7 +74,7 @@ def test_a_log_is_recognised_and_the_next_week_is_another_one(
     assert past["log"]["events"] < 0.6 * same["log"]["events"]
 
 
-def test_what_is_printed_says_what_it_rests_on(
+def test_printed_results_state_their_assumptions(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy = folder / "policy.json"

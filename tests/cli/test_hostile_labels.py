@@ -56,7 +56,7 @@ def test_hostile_labels_are_shown_and_not_obeyed(log: Path, tmp_path: Path) -> N
     assert refused.returncode == 2
 
 
-def test_tables_hold_no_formulas_and_the_labels_can_be_had_back(
+def test_tables_hold_no_formulas_and_labels_can_be_restored(
     log: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     users, cells = tmp_path / "users.csv", tmp_path / "cells.csv"

@@ -18,7 +18,7 @@ from unswayed.errors import InputError
 from unswayed.policy import Policy
 
 
-def test_a_log_becomes_a_policy_with_all_that_was_promised(log: Path, tmp_path: Path) -> None:
+def test_a_log_becomes_a_policy_with_everything_documented(log: Path, tmp_path: Path) -> None:
     out, users, cells = tmp_path / "policy.json", tmp_path / "w.parquet", tmp_path / "cells.csv"
     unswayed("learn", log, "--alpha", 0.1, "--out", out, "--users", users, "--cells", cells)
     written = json.loads(out.read_text())
@@ -130,7 +130,7 @@ UNSOUND: dict[str, tuple[Callable[[pa.Table], pa.Table], list[str], str]] = {
 
 
 @pytest.mark.parametrize("name", UNSOUND)
-def test_what_cannot_be_learned_from_is_refused_with_a_sentence_that_helps(
+def test_an_unlearnable_log_is_refused_with_a_helpful_sentence(
     name: str, rng: np.random.Generator, tmp_path: Path
 ) -> None:
     change, arguments, sentence = UNSOUND[name]

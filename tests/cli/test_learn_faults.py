@@ -65,7 +65,7 @@ def test_tallies_are_learned_from_without_a_log(days: list[Path], tmp_path: Path
     assert without_time(out) == without_time(again)
 
 
-def test_a_failure_after_the_tallies_are_saved_is_mended_by_the_next_command(
+def test_the_next_command_recovers_from_a_failure_after_the_tallies_are_saved(
     days: list[Path], tmp_path: Path
 ) -> None:
     """A context lacks an action: the log is tallied, but no policy is written."""

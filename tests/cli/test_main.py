@@ -55,7 +55,7 @@ def test_a_shell_completes_commands_and_options(typed: str, offered: str) -> Non
     assert "_unswayed_completion" in shown.stdout
 
 
-def test_the_demo_tells_its_story_and_leaves_picture_and_log(tmp_path: Path) -> None:
+def test_the_demo_prints_a_summary_and_leaves_picture_and_log(tmp_path: Path) -> None:
     result = run("demo", "--json", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     told = json.loads(result.stdout)

@@ -122,7 +122,7 @@ def test_worlds_with_attributes_show_what_a_robust_partition_is_worth() -> None:
         (("--base", "2"), "--base is 2"),
     ],
 )
-def test_what_worlds_with_attributes_cannot_be_is_refused(
+def test_impossible_worlds_with_attributes_are_refused(
     options: tuple[str, ...], words: str
 ) -> None:
     result = called("simulate", "--attributes", "3", "--repetitions", "1", *options)

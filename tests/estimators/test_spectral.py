@@ -185,7 +185,7 @@ def test_starting_weights_act_like_repeated_rows(
 
 
 @both
-def test_the_spectrum_tells_the_story(estimator: Estimator, rng: np.random.Generator) -> None:
+def test_the_spectrum_explains_the_result(estimator: Estimator, rng: np.random.Generator) -> None:
     sample = normal_rows(rng, attack="far")
     result = estimator(sample.rows, alpha=ALPHA)
     first, last = result.spectrum[0], result.spectrum[-1]

@@ -33,7 +33,7 @@ def test_weights_are_as_if_users_came_as_often(rng: np.random.Generator) -> None
     assert a.estimate == pytest.approx(b.estimate)
 
 
-def test_plays_of_one_user_are_one_witness(rng: np.random.Generator) -> None:
+def test_plays_of_one_user_count_as_one_observation(rng: np.random.Generator) -> None:
     """Duplicating the plays of every user does not narrow the interval; new users do."""
     terms, ones = _terms(rng), np.ones(200)
     copied = terms.rows(np.repeat(np.arange(2000), 4))

@@ -240,7 +240,7 @@ def test_results_are_tables_and_json_of_the_promised_shape(rng: np.random.Genera
     assert found.table("contexts").num_rows == S
 
 
-def test_what_the_log_says_little_about_is_reported_by_its_width(rng: np.random.Generator) -> None:
+def test_poorly_covered_policies_are_reported_by_their_width(rng: np.random.Generator) -> None:
     """A rarely played action causes a warning only if chance could explain its uplift."""
     events = log_with(rng)
     kept = (events.actions != 2) | (rng.random(len(events)) < 0.04)
@@ -254,7 +254,7 @@ def test_what_the_log_says_little_about_is_reported_by_its_width(rng: np.random.
         assert told == is_told
 
 
-def test_a_policy_of_which_the_log_has_nothing_is_refused(rng: np.random.Generator) -> None:
+def test_a_policy_without_any_logged_action_is_refused(rng: np.random.Generator) -> None:
     """Half of the policy is evaluated; missing actions count as the mean of their context."""
     events = log_with(rng)
     kept = events.actions != 2

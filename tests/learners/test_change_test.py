@@ -115,7 +115,7 @@ def test_the_detectable_change_is_reported(rng: np.random.Generator) -> None:
     assert result.to_json()["visible"] == result.visible
 
 
-def test_too_little_data_is_said_and_nothing_else(rng: np.random.Generator) -> None:
+def test_too_little_data_is_reported_and_nothing_else(rng: np.random.Generator) -> None:
     result = found(played(rng, n=40))
     assert not result.changes
     assert "too little was played" in result.statement()

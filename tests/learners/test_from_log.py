@@ -119,7 +119,7 @@ def test_an_unknown_share_is_chosen_noted_and_held_to_the_same_checks(recorded: 
     assert learned.summary == summarise(tallies, alpha=alpha)
 
 
-def test_what_is_stated_of_rewards_reaches_the_method(recorded: Recording) -> None:
+def test_stated_properties_of_rewards_reach_the_method(recorded: Recording) -> None:
     """Rewards lie between 0 and 1.1."""
     learn(reward_range="0,1.1", reward_deviation=0.5)
     rewards = recorded.given[-1].design.rewards
@@ -184,7 +184,7 @@ def test_logs_are_added_to_a_folder_and_learned_from_together(
     assert len(recorded.given) == 3
 
 
-def test_what_a_folder_cannot_give_is_refused(tmp_path: Path) -> None:
+def test_options_that_a_folder_cannot_support_are_refused(tmp_path: Path) -> None:
     assert refusal(learn, None) == (
         "say what to learn from: a log, or `tallies` with a folder of tallies."
     )
@@ -195,7 +195,7 @@ def test_what_a_folder_cannot_give_is_refused(tmp_path: Path) -> None:
     )
 
 
-def test_what_changed_is_tested_noted_and_kept() -> None:
+def test_changes_are_tested_noted_and_kept() -> None:
     """Forty days with a play of every cell each; then the means of tea and milk swap."""
     table = rows(n_rounds=40)
     times = np.tile(np.repeat(np.arange(40.0), 4), 40)

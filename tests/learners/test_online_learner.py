@@ -103,7 +103,7 @@ def test_an_action_that_cannot_be_stored_is_refused_and_changes_nothing() -> Non
     assert learner.decide_many(users, ["cart"] * 20) == untouched.decide_many(users, ["cart"] * 20)
 
 
-def test_what_was_learned_is_forgotten_with_an_action() -> None:
+def test_removing_an_action_discards_what_was_learned() -> None:
     learner = shop("auto", actions=["tea", "milk", "soup"])
     names = ("policy_", "estimates_", "flip_bounds_", "unknown_fraction_")
     users = [f"user-{n}" for n in range(30)]

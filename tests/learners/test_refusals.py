@@ -49,7 +49,7 @@ def learner(**options: Any) -> RobustMCB:
         ),
     ],
 )
-def test_what_cannot_be_an_option_or_a_label_is_refused_in_one_sentence(
+def test_invalid_options_and_labels_are_refused_in_one_sentence(
     call: Callable[[], Any], sentence: str
 ) -> None:
     assert refusal(call) == sentence

@@ -102,7 +102,7 @@ def test_a_learner_refuses_rewards_beyond_its_range_and_keeps_none_of_them() -> 
 
 
 @pytest.mark.parametrize("given", [0, -1.0, float("nan"), float("inf"), "wide"])
-def test_what_is_no_deviation_is_refused_in_one_sentence(given: Any) -> None:
+def test_an_invalid_deviation_is_refused_in_one_sentence(given: Any) -> None:
     with pytest.raises(InputError, match=r"`reward_deviation` is .*: give the largest standard"):
         RobustMCB(0.1, reward_deviation=given)
 
@@ -110,7 +110,7 @@ def test_what_is_no_deviation_is_refused_in_one_sentence(given: Any) -> None:
 @pytest.mark.parametrize(
     "given", ["1", "5,1", "1,1", "0,inf", "-inf,1", "low,high", (1.0, 2.0, 3.0), (1, None)]
 )
-def test_what_is_no_range_is_refused_in_one_sentence(given: object) -> None:
+def test_an_invalid_range_is_refused_in_one_sentence(given: object) -> None:
     with pytest.raises(InputError, match="smallest and the largest reward"):
         parsed_reward_range(given)  # type: ignore[arg-type]  # what people may give
 

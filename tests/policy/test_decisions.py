@@ -100,7 +100,7 @@ def test_a_file_without_a_list_of_decisions_goes_by_the_means() -> None:
         lambda value: value["mean_rewards"]["home"]["cola"].update(excluded=True),
     ],
 )
-def test_decisions_that_cannot_be_are_refused(change: Callable[[dict[str, Any]], None]) -> None:
+def test_impossible_decisions_are_refused(change: Callable[[dict[str, Any]], None]) -> None:
     with pytest.raises(InputError):
         written(EXCLUDED, change)
 

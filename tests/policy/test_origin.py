@@ -62,7 +62,7 @@ def test_chance_does_not_make_accounts_the_same() -> None:
     assert n_alike <= 4  # a Poisson number with mean 1 exceeds 4 with probability .004
 
 
-def test_what_is_recorded_names_nobody_and_fits_many_candidates() -> None:
+def test_the_record_names_nobody_and_matches_many_candidates() -> None:
     """Each account leaves at most 8 bits, so one in 256 other accounts matches as well."""
     recorded = json.dumps(origin(users(0, 5000)).to_json())
     assert "user" not in recorded.replace('"users"', "")
@@ -70,7 +70,7 @@ def test_what_is_recorded_names_nobody_and_fits_many_candidates() -> None:
 
 
 @pytest.mark.parametrize("damaged", [None, 3, {}, {"digest": 5}, {"digest": None, "users": "a"}])
-def test_what_is_no_origin_is_none(damaged: object) -> None:
+def test_an_invalid_origin_is_ignored(damaged: object) -> None:
     assert Origin.from_json(damaged) is None
 
 

@@ -95,7 +95,7 @@ def wait_for(address: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_rewarded_is_there_after_a_restart() -> None:
+def test_rewarded_decisions_are_there_after_a_restart() -> None:
     if has_engine():
         tag, volume = f"unswayed-test-{secrets.token_hex(4)}", f"unswayed-{secrets.token_hex(4)}"
         run("docker", "build", "-q", "-f", str(DEPLOY / "Dockerfile"), "-t", tag, str(ROOT))

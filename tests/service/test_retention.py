@@ -76,7 +76,7 @@ def test_decisions_are_deleted_when_they_are_old_enough(store: str, tmp_path: Pa
         assert kept == ["user 3", "user 4"]
 
 
-def test_what_is_being_deleted_is_not_learned_from(tmp_path: Path) -> None:
+def test_decisions_being_deleted_are_not_learned_from(tmp_path: Path) -> None:
     """Within half a minute decisions may be deleted before their rewards, or after them."""
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, SHOP) as server:
         with server.prepared.database.connected() as connection, connection.transaction():

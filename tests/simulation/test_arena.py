@@ -179,7 +179,7 @@ def test_attacks_must_stay_within_the_game(
         ({"perturbation": float("nan")}, "perturbation"),
     ],
 )
-def test_crowds_that_cannot_be_are_refused(wrong: dict[str, float], named: str) -> None:
+def test_impossible_crowds_are_refused(wrong: dict[str, float], named: str) -> None:
     right = {"n_users": 10, "interactions_per_user": 2, "alpha": 0.2}
     with pytest.raises(InputError, match=named):
         Crowd(**(right | wrong))  # type: ignore[arg-type]  # wrong on purpose

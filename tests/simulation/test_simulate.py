@@ -107,7 +107,7 @@ def test_context_probabilities_are_uniform_zipf_or_given() -> None:
         ({"perturbation": -1.0}, "perturbation"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_before_anything_runs(
+def test_impossible_settings_are_refused_before_anything_runs(
     wrong: dict[str, object], named: str
 ) -> None:
     with pytest.raises(InputError, match=named):

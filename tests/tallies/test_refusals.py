@@ -72,9 +72,7 @@ DAY = tally_events(LOG)
         ),
     ],
 )
-def test_what_cannot_be_tallied_is_refused_in_one_sentence(
-    call: Callable[[], Any], sentence: str
-) -> None:
+def test_invalid_events_are_refused_in_one_sentence(call: Callable[[], Any], sentence: str) -> None:
     assert refusal(call) == sentence
 
 

@@ -144,7 +144,7 @@ def test_an_action_seen_by_few_is_lost_when_they_stay_away(rng: np.random.Genera
     assert decisions(learned(fewer, design, 0.1))[1] != 0
 
 
-def test_rare_contexts_get_one_account(rng: np.random.Generator) -> None:
+def test_rare_contexts_are_certified_for_one_account(rng: np.random.Generator) -> None:
     tallies, design = uniform_world(rng, n_users=300, n_contexts=3, n_actions=2, n_plays=12)
     before = learned(tallies, design, 0.1)
     bounds = flip_bounds("paper", tallies, design, before, alpha=0.1)

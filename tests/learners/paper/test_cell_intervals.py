@@ -138,7 +138,7 @@ def test_an_uneven_assignment_leaves_room_for_the_colluders_of_the_larger_group(
     assert even < lying
 
 
-def test_where_nothing_is_stated_there_is_no_bound(rng: np.random.Generator) -> None:
+def test_without_a_stated_range_there_is_no_bound(rng: np.random.Generator) -> None:
     """The sampling error is known nevertheless."""
     tallies = world(rng)
     found = guard_intervals(tallies, sticky_design(tallies), alpha=0.1)
@@ -150,7 +150,7 @@ def test_where_nothing_is_stated_there_is_no_bound(rng: np.random.Generator) -> 
     assert allowed_actions(found).all()
 
 
-def test_nothing_is_ruled_out_on_an_assumption(rng: np.random.Generator) -> None:
+def test_nothing_is_excluded_on_an_assumption(rng: np.random.Generator) -> None:
     """With a stated range the same intervals exclude an action."""
     users = np.arange(4000)
     actions = users % 2

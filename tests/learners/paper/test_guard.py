@@ -36,7 +36,7 @@ def test_the_best_action_is_allowed_and_allowed_ones_lose_at_most_two_widths(
     assert (lost <= 2 * widest + 1e-9)[allowed].all()
 
 
-def test_nothing_is_ruled_out_where_nothing_is_known() -> None:
+def test_nothing_is_excluded_without_knowledge() -> None:
     nan, inf = np.nan, np.inf
     low = np.array([[-inf, -inf, 0.1], [nan, nan, nan], [0.5, nan, 0.0]])
     high = np.array([[inf, inf, 0.2], [nan, nan, nan], [0.6, nan, 0.1]])
@@ -78,7 +78,7 @@ def pushed(
     return pooled, guard_intervals(tallies, design, alpha=0.1), mu
 
 
-def test_the_guard_rules_out_what_a_coalition_has_talked_up(rng: np.random.Generator) -> None:
+def test_the_guard_excludes_what_a_coalition_has_pushed(rng: np.random.Generator) -> None:
     """The pooled mean is the negative control: the push changes its decision."""
     pooled, guard, mu = pushed(rng, is_attacked=True)
     allowed = allowed_actions(guard)[0]

@@ -117,7 +117,7 @@ def test_rewards_with_many_values_are_not_taken_for_binary(rng: np.random.Genera
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("is_sticky", [True, False])
-def test_an_account_has_no_more_say_for_coming_more_often(
+def test_a_more_active_account_has_no_more_influence(
     streams: Streams, kind: str, is_sticky: bool
 ) -> None:
     """Beyond a thousand times the usual activity, a million more visits change nothing."""
