@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from matplotlib import pyplot
 
 from tests.cli.shop import BEST, café_log
 from tests.refusals import refusal
-from unswayed import InputError, Policy, RobustMCB, audit_log, evaluate_policy, learn_log
+from unswayed import InputError, RobustMCB, audit_log, evaluate_policy, learn_log
 from unswayed.errors import Note
 
 
@@ -131,27 +130,6 @@ def test_notebooks_show_tables_with_labels_escaped() -> None:
     fitted = RobustMCB().fit(pd.DataFrame(log))
     assert "<table>" in fitted._repr_html_()
     assert "RobustMCB(alpha=0.1)" in RobustMCB()._repr_html_()
-
-
-SCORER = """
-import sys
-for name in ("numba", "duckdb", "matplotlib", "pyarrow", "scipy", "pandas"):
-    sys.modules[name] = None  # importing it fails
-from unswayed import Policy
-policy = Policy.load(sys.argv[1])
-print(policy.decide("home").action, policy.decide_many(["search", "nowhere"])[1].tolist())
-"""
-
-
-def test_a_scorer_needs_numpy_alone(learner: RobustMCB, tmp_path: Path) -> None:
-    """A process that only loads policy.json needs none of the heavy packages."""
-    path = tmp_path / "policy.json"
-    learner.policy_.save(path)
-    assert Policy.load(path).decide("home").action == "tea"
-    done = subprocess.run(
-        [sys.executable, "-c", SCORER, str(path)], capture_output=True, text=True, check=False
-    )
-    assert done.stdout == "tea [True, False]\n", done.stderr
 
 
 #: DuckDB takes this for a Jupyter kernel, and then wants ipywidgets for its progress bar.

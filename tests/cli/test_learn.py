@@ -2,8 +2,6 @@
 
 import csv
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,25 +74,6 @@ def test_the_summary_comes_as_json(log: Path, tmp_path: Path, capsys: Any) -> No
     assert "raises 'milk' in " in first
 
 
-def test_actions_without_support_are_refused_unless_they_are_allowed(
-    rng: np.random.Generator, tmp_path: Path, capsys: Any
-) -> None:
-    table = café_log(rng)
-    is_missing = np.logical_and(
-        table["context"].to_numpy() == "home", table["action"].to_numpy() == "water"
-    )
-    path = tmp_path / "log.parquet"
-    pq.write_table(table.filter(pa.array(~is_missing)), path)
-    arguments = ("learn", path, "--out", tmp_path / "p.json", "--json")
-    with pytest.raises(InputError, match="'water' was never played in context 'home'"):
-        unswayed(*arguments)
-    unswayed(*arguments, "--allow-unplayed")
-    notes = json.loads(capsys.readouterr().out)["notes"]
-    assert any("means are too large" in note for note in notes)
-    policy = Policy.load(tmp_path / "p.json")
-    assert policy.decide("home").action == "tea"
-
-
 def column(name: str, value: Any) -> Callable[[pa.Table], pa.Table]:
     """Return a function that replaces a column by a constant, or by a function of its length."""
 
@@ -140,22 +119,6 @@ def test_an_unlearnable_log_is_refused_with_a_helpful_sentence(
         unswayed("learn", path, "--out", out, *arguments)
     assert sentence in caught.value.on_command_line
     assert not out.exists()
-
-
-def test_the_real_command_ends_with_code_2_and_one_sentence(tmp_path: Path) -> None:
-    path = tmp_path / "broken.csv"
-    path.write_text("user,context,action,reward\nann,home,tea,1\nann,home\n")
-    result = subprocess.run(
-        [Path(sys.executable).with_name("unswayed"), "learn", path],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
-    assert result.returncode == 2
-    assert "broken line" in result.stderr
-    assert "Traceback" not in result.stderr
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_forgetting_is_reported_and_bad_times_get_a_sentence(

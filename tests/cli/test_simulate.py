@@ -43,10 +43,6 @@ def test_json_holds_settings_and_results_of_every_algorithm() -> None:
         assert loss["mean"] == pytest.approx(sum(loss["repetitions"]) / 2)
 
 
-def test_the_same_seed_prints_the_same_numbers() -> None:
-    assert simulated("--algorithm", "thompson") == simulated("--algorithm", "thompson")
-
-
 def test_every_option_arrives_in_the_settings(tmp_path: Path) -> None:
     probabilities = tmp_path / "probabilities.txt"
     probabilities.write_text("0.75\n0.25\n")

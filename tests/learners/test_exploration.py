@@ -123,17 +123,3 @@ def test_frequent_contexts_are_those_of_algorithm_1(rng: np.random.Generator) ->
     expected = frequent_contexts(estimate.context_probabilities, n_actions=2)
     exploration.decide(users[:1], contexts[:1])
     assert exploration.to_json()["sticky"] == expected.tolist() == [False, True, True]
-
-
-@pytest.mark.parametrize("warmup", [0, 50, 500])
-def test_a_restored_exploration_goes_on(warmup: int, rng: np.random.Generator) -> None:
-    before, after = explore(3, warmup=warmup), explore(3, warmup=warmup)
-    users, contexts = rng.integers(30, size=100), rng.integers(3, size=100)
-    before.observe(users, contexts, before.decide(users, contexts), rng.random(100))
-    after.restore(before.to_json()["sticky"], before.plays, before.phases())
-    assert after.to_json() == before.to_json()
-    assert after.n_events == before.n_events == 100
-    assert n_plays(after) == n_plays(before)
-    assert after.plays.tolist() == before.plays.tolist()
-    assert after.warmup_left == before.warmup_left
-    assert after.decide(users, contexts).tolist() == before.decide(users, contexts).tolist()

@@ -4,11 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
-from unswayed.errors import InputError
 from unswayed.learners.from_log import NO_WINDOW, LearnedLog, learn_log
-from unswayed.learners.options import LearnOptions
 
 DAYS, USERS = 20, 200
 BEGIN = datetime(2024, 3, 1, tzinfo=UTC)
@@ -54,15 +51,3 @@ def test_a_world_that_does_not_change_is_not_reported_as_changed(rng: np.random.
     assert "none of 2 mean rewards changed" in learned.notes[-1]
     assert learned.policy.source["changes"]["changes"] == []
     assert NO_WINDOW in learn_log(log, half_life="30d").notes
-
-
-@pytest.mark.parametrize("name", ["half_life", "max_interactions_per_user"])
-def test_what_needs_all_events_is_refused_with_a_folder_of_sums(name: str) -> None:
-    with pytest.raises(InputError, match=f"`{name}` cannot be used with `tallies`"):
-        LearnOptions(tallies="sums", **{name: 9})  # type: ignore[arg-type]
-
-
-def test_a_cap_and_a_half_life_can_be_combined(rng: np.random.Generator) -> None:
-    learned = learn_log(pa.concat_tables(days(rng)), half_life="2d", max_interactions_per_user=10)
-    assert decided(learned) == "cola"
-    assert learned.interactions.max() == 10

@@ -124,11 +124,6 @@ def test_a_worker_that_is_killed_changes_nothing(
     assert killed[0] not in client.run(os.getpid).values()
 
 
-def test_a_method_that_does_not_exist_is_refused_before_anything_is_read(client: Any) -> None:
-    with pytest.raises(InputError, match="unknown method 'naive'"):
-        learn_on_cluster("nowhere", alpha=0.1, client=client, method="naive")
-
-
 def test_a_scheduler_that_is_not_there_is_an_input_error(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,7 +60,7 @@ def test_an_integer_beyond_64_bits_is_refused_before_it_is_kept() -> None:
         RobustMCB(actions=[2**70, 1])
 
 
-@pytest.mark.parametrize("rewards", [["much"], [None], [[1.0]], 1.0, [1j], [10**400], []])
+@pytest.mark.parametrize("rewards", [["much"], [None], [[1.0]], 1.0, [1j], [10**400], [1e300], []])
 def test_rewards_that_are_not_numbers_are_rejected_with_a_sentence(rewards: Any) -> None:
     learner = shop()
     with pytest.raises(InputError, match="reward"):

@@ -63,14 +63,20 @@ def test_options_are_checked_when_they_are_made() -> None:
     """Each invalid value is named by its Python parameter."""
     for wrong, sentence in (
         ({"alpha": 0.7}, "`alpha` is 0.7"),
-        ({"alpha": "half"}, "`alpha` is 'half'"),
+        ({"alpha": "half"}, "`alpha` is 'half': give a number below 0.5, or auto."),
+        ({"alpha": ""}, "`alpha` is ''"),
         ({"method": "bounde"}, "did you mean bounded"),
-        ({"design": "magic"}, "`design` is auto or sticky or uniform"),
+        ({"design": "magic"}, "`design` is auto or sticky or uniform, not 'magic'."),
         ({"on_bad_rows": "ignore"}, "`on_bad_rows` is error or drop"),
         ({"min_propensity": 0.0}, "`min_propensity` is 0.0"),
         ({"max_interactions_per_user": 0}, "`max_interactions_per_user` is 0"),
         ({"reward_range": "5,1"}, "`reward_range` is '5,1'"),
         ({"half_life": "soon"}, "`half_life` is 'soon'"),
+        ({"tallies": "t", "half_life": 9}, "`half_life` cannot be used with `tallies`"),
+        (
+            {"tallies": "t", "max_interactions_per_user": 9},
+            "`max_interactions_per_user` cannot be used with `tallies`",
+        ),
     ):
         assert sentence in refusal(LearnOptions, **wrong)
         assert sentence in refusal(LearnOptions().changed, **wrong)

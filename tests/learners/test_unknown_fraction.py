@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from tests.learners.swap_worlds import make_world
-from unswayed import Events, InputError, RobustMCB
+from unswayed import Events, RobustMCB
 from unswayed.learners.unknown_fraction import (
     CEILING,
     FLOOR,
     UNSEEN,
     UnknownFraction,
-    check_fraction_or_auto,
     estimate_fraction,
 )
 from unswayed.limits import smallest_swap_coalition
@@ -107,7 +106,9 @@ def test_a_policy_says_which_share_was_chosen_and_why(
 
 
 def test_online_learning_takes_auto_too(rng: np.random.Generator) -> None:
-    learner = RobustMCB("auto", actions=["tea", "milk"], secret=bytes(16))
+    """Also where a context was never met."""
+    contexts = ["home", "cart"]
+    learner = RobustMCB("auto", actions=["tea", "milk"], contexts=contexts, secret=bytes(16))
     users, contexts = list(range(300)) * 6, ["home"] * 1800
     actions = learner.decide_many(users, contexts)
     rewards = [float(rng.random() < (0.8 if action == "milk" else 0.3)) for action in actions]
@@ -115,9 +116,5 @@ def test_online_learning_takes_auto_too(rng: np.random.Generator) -> None:
     policy = learner.policy()
     assert policy.decide("home").action == "milk"
     assert FLOOR <= policy.alpha <= CEILING
-
-
-@pytest.mark.parametrize("value", ["many", "0.5", -0.1, ""])
-def test_anything_else_is_refused(value: float | str) -> None:
-    with pytest.raises(InputError, match="alpha"):
-        check_fraction_or_auto(value)
+    assert learner.unknown_fraction_ is not None
+    assert learner.unknown_fraction_.gap == pytest.approx(0.5, abs=0.4)

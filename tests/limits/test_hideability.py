@@ -52,12 +52,6 @@ def test_the_rows_hold_what_was_asked_and_where_the_answer_turns() -> None:
     assert result.asked in result.rows
 
 
-def test_a_coalition_that_is_exactly_large_enough_leaves_no_trace() -> None:
-    result = can_hide(1 / 9, 1, 0.1)
-    assert result.asked.is_hidden
-    assert result.asked.distance == 0
-
-
 @pytest.mark.parametrize(
     ("gap", "plays", "alpha", "told"),
     [

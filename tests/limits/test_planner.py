@@ -95,16 +95,6 @@ def test_the_lower_bound_is_exact_and_never_above_a_plan(
     assert bound <= plan.lower_bound_uniform
 
 
-def test_any_policy_loses_epsilon_in_one_of_the_two_worlds(rng: np.random.Generator) -> None:
-    """The argument behind the lower bound: the losses of a policy add up to 2·epsilon."""
-    means = np.array([0.55, 0.45])
-    for share in rng.random(20):
-        policy = np.array([share, 1 - share])
-        losses = [0.55 - policy @ means, 0.55 - policy @ means[::-1]]
-        assert sum(losses) == pytest.approx(0.1)
-        assert max(losses) >= 0.05 - 1e-12
-
-
 def test_frequent_contexts_are_as_many_as_actions() -> None:
     plan = planned()
     assert (plan.n_frequent, round(plan.frequent_share, 12)) == (20, 0.2)

@@ -1,10 +1,9 @@
 import hashlib
 
 import numpy as np
-import pytest
 from scipy import stats
 
-from unswayed.errors import InputError
+from tests.refusals import refusal
 from unswayed.policy.assignment import Assignment, new_secret, siphash_of_four
 
 SECRET = bytes(range(16))
@@ -93,8 +92,9 @@ def test_grinding_ids_works_against_a_known_key_and_fails_against_a_secret_one()
 def test_secrets_are_fresh_never_printed_and_of_the_right_length() -> None:
     assert new_secret() != new_secret()
     assert repr(SECRET) not in repr(Assignment(secret=SECRET))
-    with pytest.raises(InputError, match="needs 16"):
-        Assignment(secret=b"short")
+    assert refusal(Assignment, secret=b"short") == (
+        "the secret has 5 bytes and needs 16; make one with new_secret()."
+    )
 
 
 def test_digests_are_keyed_hashes_that_no_version_changes() -> None:

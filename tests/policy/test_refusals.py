@@ -11,7 +11,7 @@ import pytest
 
 from tests.policy.test_policy import make_policy
 from tests.refusals import refusal
-from unswayed.policy import Assignment, EpochPlan, Policy
+from unswayed.policy import EpochPlan, Policy
 
 PLAN = EpochPlan.start("spring", ["lunch"], ["tea", "soup"], explorer_share=0.5)
 AGAIN = "learn it again or use the program that wrote it."
@@ -108,12 +108,6 @@ def test_a_rule_without_one_of_its_fields_names_it(missing: str) -> None:
     rule = {name: item for name, item in PLAN.to_json()["unknown"].items() if name != missing}
     assert refusal(EpochPlan.from_json, {**PLAN.to_json(), "unknown": rule}) == (
         f"the plan is damaged: '{missing}' is missing or malformed."
-    )
-
-
-def test_a_secret_of_the_wrong_length_says_how_to_make_one() -> None:
-    assert refusal(Assignment, secret=b"short") == (
-        "the secret has 5 bytes and needs 16; make one with new_secret()."
     )
 
 

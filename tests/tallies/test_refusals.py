@@ -16,7 +16,6 @@ import pytest
 from tests.refusals import refusal
 from tests.tallies.summaries import SOUND
 from unswayed.events import Events
-from unswayed.robust_mcb import RobustMCB
 from unswayed.tallies import merged, merged_logs, tally_events
 from unswayed.tallies.log_summary import check_learnable
 from unswayed.tallies.store import add_log, load_tallies
@@ -65,10 +64,6 @@ DAY = tally_events(LOG)
             lambda: merged(DAY, replace(DAY, n_actions=3)),
             "tallies of different users, contexts or actions cannot be merged; give both logs the "
             "same labels.",
-        ),
-        (
-            lambda: RobustMCB(actions=["milk", "soup"]).fit(DAY),
-            "the log has action 'tea', which is not among `actions`.",
         ),
     ],
 )
@@ -217,4 +212,14 @@ def test_pieces_with_invalid_indices_are_refused(
     rewritten(tmp_path, kind, **{**cells, **columns})
     assert refusal(load_tallies, tmp_path) == (
         f"the tallies in {tmp_path} are damaged ({reason}); make them again."
+    )
+
+
+def test_entries_of_a_user_that_are_not_in_order_are_refused(tmp_path: Path) -> None:
+    one_user = Events.of(["ann"] * 2, ["home", "cart"], ["tea", "milk"], [1.0, 0.5])
+    add_log(tmp_path, None, tally_events(one_user), {})
+    rewritten(tmp_path, "entries", cells=np.array([3, 0], np.int32))
+    assert refusal(load_tallies, tmp_path) == (
+        f"the tallies in {tmp_path} are damaged (the entries of a user are not in order); make "
+        "them again."
     )

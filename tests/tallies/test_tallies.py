@@ -31,13 +31,6 @@ def test_tallies_equal_plain_sums_over_the_log(rng: np.random.Generator) -> None
     np.testing.assert_array_equal(result.interactions, np.bincount(users, minlength=30))
 
 
-def test_an_empty_log_has_empty_rows() -> None:
-    nothing = np.empty(0, np.int64)
-    result = tally(nothing, nothing, nothing, np.empty(0), **SHAPE)
-    assert len(result.cells) == 0
-    assert (result.interactions == 0).all()
-
-
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_chosen_rows_keep_every_column(rng: np.random.Generator, is_weighted: bool) -> None:
     """Inexact sums of rewards leave remainders, which must be selected with them."""

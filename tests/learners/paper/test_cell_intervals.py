@@ -148,22 +148,3 @@ def test_without_a_stated_range_there_is_no_bound(rng: np.random.Generator) -> N
     assert np.isfinite(found.sampling_errors[is_met]).all()
     assert np.isnan(found.low[~is_met]).all()
     assert allowed_actions(found).all()
-
-
-def test_nothing_is_excluded_on_an_assumption(rng: np.random.Generator) -> None:
-    """With a stated range the same intervals exclude an action."""
-    users = np.arange(4000)
-    actions = users % 2
-    rewards = (rng.random(4000) < np.where(actions == 0, 0.9, 0.1)).astype(float)
-    tallies = tallied(
-        np.column_stack([users, np.zeros_like(users), actions, rewards]), n_contexts=1, n_actions=2
-    )
-    stated = RewardBound(low=0.0, high=1.0)
-    for known, expected in (
-        (stated, [[True, False]]),
-        (replace(stated, is_assumed=True), [[True, True]]),
-    ):
-        design = replace(sticky_design(tallies), rewards=known)
-        found = guard_intervals(tallies, design, alpha=0.1)
-        assert allowed_actions(found).tolist() == expected
-        assert found.high[0, 1] < found.low[0, 0]
