@@ -115,7 +115,7 @@ class Browser:
             time.sleep(0.1)
 
     def look(self, *, size: tuple[int, int] = WIDE, is_dark: bool = False) -> None:
-        """Set the size of the screen and the colour scheme."""
+        """Set the screen size and the colour scheme."""
         self.send(
             "Emulation.setDeviceMetricsOverride",
             width=size[0],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 DEFAULT_METHOD = "bounded"
-"""Ours: it loses less than the paper's in most attacked worlds; docs/learner.md says where not."""
+"""Ours: it loses less than the paper's in most attacked worlds; docs/learner.md lists
+exceptions."""
 
 MIN_PROPENSITY = 0.01
 """Ours. Smaller propensities are raised to this value, so that no event weighs more than a

@@ -97,7 +97,7 @@ def algorithm_1(
     alpha: float,
     multivariate: str | Multivariate = "filter",
 ) -> Contexts:
-    """Estimate ν: context probabilities of the good users, while others come as they like.
+    """Estimate ν: context probabilities of the good users, while colluders visit any contexts.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ Mode = Literal["explore", "policy"]
 
 
 def _rows_and_codes(policy: Policy, contexts: Any) -> tuple[Any, IntArray]:
-    """Return contexts, or the parts of those of a table's rows, and their codes."""
+    """Return contexts, or the context columns of a table's rows, and their codes."""
     if isinstance(contexts, Mapping):
         raise InputError(
             "contexts is one mapping; give a list with one for each visit, or a table."
@@ -98,7 +98,7 @@ class _Contexts(NamedTuple):
 
     @classmethod
     def of(cls, log: Provenance, shape: Shape | None) -> _Contexts:
-        """Return those of a log that was read."""
+        """Return the contexts of a log that was read."""
         if shape is not None:
             return cls(shape.partition)
         if log.columns.context in (("context",), ()) and not log.columns.bins:
@@ -372,7 +372,7 @@ class RobustMCB:
         return actions
 
     def predict_expectations(self, contexts: Iterable[Context] | Source) -> FloatArray:
-        """Return mean rewards, shape (n, n_actions); NaN for what was not learned."""
+        """Return mean rewards, shape (n, n_actions); NaN if nothing was learned."""
         policy = self._fitted()
         table = np.vstack([policy.mean_rewards, np.full(len(policy.action_labels), np.nan)])
         return np.asarray(table[_rows_and_codes(policy, contexts)[1]])
@@ -531,7 +531,7 @@ class RobustMCB:
     def remove_action(self, action: Label) -> None:
         """Never play an action again: its plays no longer count, and ``policy`` learns again.
 
-        Rewards that come in later for it are refused.
+        Later rewards for it are refused.
         """
         with self._lock:
             actions = self._action_labels()

@@ -214,7 +214,7 @@ def _sweep_temporary_folders() -> None:
 def _remove_folder(folder: Path) -> None:
     """Remove a temporary folder into which others may still write.
 
-    Its lock goes last, so that the next run sweeps away what could not be removed.
+    Its lock is removed last, so that the next run deletes the remaining files.
     """
     for path in folder.iterdir():
         if path.is_dir():

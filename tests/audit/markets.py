@@ -9,7 +9,7 @@ from unswayed.audit.lockstep import Ratings, ratings_of
 
 
 class Market(NamedTuple):
-    """Reviews, and who was paid."""
+    """Reviews, and the paid accounts among them."""
 
     users: np.ndarray
     items: np.ndarray

@@ -82,7 +82,9 @@ def test_meaningless_limits_are_refused() -> None:
         check_limits(None, -1.0)
 
 
-def test_the_statement_says_how_many_flagged_accounts_are_honest(rng: np.random.Generator) -> None:
+def test_the_statement_counts_honest_accounts_among_flagged_ones(
+    rng: np.random.Generator,
+) -> None:
     """A single click on the pushed item is weak evidence: 4 % of the honest users would click."""
     users, items = np.repeat(np.arange(8_000), 6), rng.integers(4, size=48_000)
     rates = np.where((users < 400) & (items == 3), 1.0, 0.04)

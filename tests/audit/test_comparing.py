@@ -22,7 +22,7 @@ def drawn() -> Market:
     return found._replace(times=np.where(late, 2.5e7 + 1e6 * (found.times / 3e7), early))
 
 
-def test_what_is_new_since_a_day_is_who_joined_the_groups(drawn: Market) -> None:
+def test_changes_since_a_day_include_who_joined_the_groups(drawn: Market) -> None:
     found = unswayed.audit_log(drawn.table(), since="2024-06-01")
     assert found.changes is not None
     new = {int(user.removeprefix("user ")) for user in found.changes.accounts["user"].to_pylist()}

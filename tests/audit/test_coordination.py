@@ -81,7 +81,7 @@ def test_nobody_is_flagged_in_a_clean_market(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("spec", CLEAN[7:], ids=lambda spec: spec.name)
 def test_generous_accounts_and_beloved_niches_are_not_flagged(spec: ReviewSpec) -> None:
-    """Also with stars drawn anew; the negative control is the same market with paid groups."""
+    """Also with random stars; the negative control is the same market with paid groups."""
     log = build_reviews(spec, 7)
     assert not _found(log).is_flagged.any()
     assert not _found(redrawn(log, 7)).is_flagged.any()

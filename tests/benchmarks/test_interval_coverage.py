@@ -72,7 +72,7 @@ def test_intervals_hold_among_users_with_tastes_of_their_own(base: float, attack
 
 @pytest.mark.parametrize("attack", ["none", "push", "trim-edge"])
 @pytest.mark.parametrize("base", [0.02, 0.3])
-def test_intervals_hold_among_users_who_differ_very_much_and_to_one_side(
+def test_intervals_hold_among_users_with_large_and_skewed_differences(
     base: float, attack: str
 ) -> None:
     """Rates are Beta(2p, 2 - 2p): most users never click, and a few nearly always."""
@@ -178,7 +178,7 @@ def test_a_share_that_is_stated_too_small_is_not_covered() -> None:
     assert not measure(setting, n_logs=20, stated=told.alpha).holds
 
 
-def test_intervals_are_short_where_nobody_lies() -> None:
+def test_intervals_are_short_without_an_attack() -> None:
     """Users are 1,000 for each of two actions, all of them with 20 plays: p = .5 has deviation .11.
 
     A tenth of them is stated to lie; 138 of 1,000 are cut for chance (binomial, once in 80 times

@@ -76,7 +76,9 @@ def test_parts_share_no_items_or_no_people(name: str, by: str) -> None:
     assert sum(len(values) for values in used) == len(set().union(*used))
 
 
-def test_missing_packages_are_named_with_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named_with_a_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(replays, "find_spec", lambda _: None)
     assert not replays.is_installed()
     rating_table.cache_clear()

@@ -1,4 +1,4 @@
-"""The service benchmark measures what it reports."""
+"""The service benchmark measures the quantities that it reports."""
 
 import pytest
 

@@ -77,7 +77,7 @@ def test_a_log_is_fixed_by_its_spec(seed: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=IDS)
-def test_colluders_are_as_many_as_the_spec_says_and_none_without_an_attack(
+def test_the_number_of_colluders_is_as_specified_and_zero_without_an_attack(
     kind: Kind, seed: int
 ) -> None:
     spec, log = small(kind, seed)

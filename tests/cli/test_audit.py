@@ -42,7 +42,7 @@ def reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_bots_are_found_with_what_they_push_and_what_it_costs(
+def test_bots_are_found_with_their_target_and_cost(
     bots: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     users = tmp_path / "users.parquet"

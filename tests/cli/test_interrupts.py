@@ -103,7 +103,7 @@ def test_worker_processes_end_with_the_command(whole_group: bool, tmp_path: Path
     assert_stopped(result, tmp_path)
 
 
-def test_an_experiment_says_how_to_go_on(tmp_path: Path) -> None:
+def test_an_interrupted_experiment_prints_how_to_resume(tmp_path: Path) -> None:
     arguments = ["reproduce", "figure-2a", "--processes", "1"]
     result = interrupted(arguments, 0.5, tmp_path, until=tmp_path / "results")
     assert_stopped(result, tmp_path)

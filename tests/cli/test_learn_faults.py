@@ -95,7 +95,7 @@ def test_the_next_command_recovers_from_a_failure_after_the_tallies_are_saved(
     ],
     ids=lambda arguments: " ".join(arguments),
 )
-def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(
+def test_an_unwritable_output_is_refused_before_anything_is_read(
     arguments: list[str], days: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def too_late(*_: Any, **__: Any) -> None:

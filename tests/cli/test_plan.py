@@ -39,7 +39,7 @@ def test_the_command_prints_words_and_a_table(capsys: pytest.CaptureFixture[str]
     assert "plays per user" in printed
 
 
-def test_a_limit_of_one_play_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_limit_of_one_play_is_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """With less than one play there is nothing to learn, with or without a coalition."""
     for contexts, alpha, is_said in ((100, 0.1, True), (2, 0.02, False)):
         plan(contexts, 2, alpha, 0.9 * alpha / (2 if is_said else 1))

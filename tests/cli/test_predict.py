@@ -91,7 +91,7 @@ def test_files_that_lack_features_or_numbers_are_refused(tmp_path: Path) -> None
             unswayed("predict", policy, "--file", asked, "--out", out)
 
 
-def test_predict_says_what_a_worst_case_bound_rests_on(
+def test_predict_states_the_assumption_of_a_worst_case_bound(
     rng: np.random.Generator, tmp_path: Path, capsys: Any
 ) -> None:
     """The mean and its sampling error come first; missing and uninformative bounds are stated."""

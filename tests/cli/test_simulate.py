@@ -59,7 +59,7 @@ def test_every_option_arrives_in_the_settings(tmp_path: Path) -> None:
     assert (chosen["attack"], chosen["perturbation"]) == ("sleeper", 0.01)
 
 
-def test_attacks_are_listed_with_what_they_know() -> None:
+def test_attacks_are_listed_with_their_knowledge() -> None:
     listed = json.loads(called("attacks", "--json").stdout)
     assert [attack["name"] for attack in listed] == list(ATTACKS)
     by_name = {attack["name"]: attack for attack in listed}
@@ -94,7 +94,7 @@ def test_regret_is_printed_with_its_spread_over_good_users() -> None:
     assert "mean regret" in table.stdout
 
 
-def test_worlds_with_attributes_show_what_a_robust_partition_is_worth() -> None:
+def test_worlds_with_attributes_show_the_value_of_a_robust_partition() -> None:
     """Forged attributes mislead trees and linear models, but hardly a screened partition."""
     options = ("--attributes", "3", "--attack", "forged", "--users", "1500", "--actions", "4")
     more = ("--interactions", "20", "--base", "0.1", "--alpha", "0.1", "--repetitions", "3")

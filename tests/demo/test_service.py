@@ -7,7 +7,7 @@ from types import SimpleNamespace
 SCRIPT = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[2] / "scripts/demo-service")))
 
 
-def test_the_service_serves_what_honest_customers_like_where_a_naive_one_is_fooled(
+def test_the_service_serves_the_best_items_where_a_naive_mean_is_fooled(
     tmp_path: Path,
 ) -> None:
     outcome = SCRIPT.play_served(n_days=12, learning_days=(10,))

@@ -108,7 +108,7 @@ def test_honest_points_with_a_heavy_tail_are_covered(rng: np.random.Generator) -
 
 
 @pytest.mark.parametrize("n", [200, 2000])
-def test_widths_are_near_what_any_method_must_leave_open(rng: np.random.Generator, n: int) -> None:
+def test_widths_are_near_the_minimum_for_any_method(rng: np.random.Generator, n: int) -> None:
     """Means of the n − k smallest and largest points, −/+ sqrt(2·log(18/δ)) standard errors."""
     k = n // 10
     for points, known in (
@@ -123,7 +123,7 @@ def test_widths_are_near_what_any_method_must_leave_open(rng: np.random.Generato
         assert open_ < high - low < open_ + 2.0 * 1.3 * error * deviation
 
 
-def test_wild_points_cost_no_more_than_a_root_of_their_share(rng: np.random.Generator) -> None:
+def test_wild_points_cost_at_most_the_root_of_their_share(rng: np.random.Generator) -> None:
     """Per end sqrt(2·log 2·α)/(1 − 2α) deviations, plus a tail of good points, plus chance."""
     points = rng.standard_normal(20_000)
     for size in (10.0, 1e9, 1e300):

@@ -70,7 +70,7 @@ def test_intervals_of_means_move_with_the_points(
 
 
 @pytest.mark.parametrize("share", [0.2, 0.3])
-def test_skewed_points_that_bad_ones_make_look_symmetric_are_covered(
+def test_skewed_points_that_bad_ones_balance_are_covered(
     rng: np.random.Generator, share: float
 ) -> None:
     """Bad points in the lower tail balance the upper one.

@@ -67,7 +67,7 @@ def test_the_distance_from_the_oracle_is_certified(
         ("ten directions", 1.6),
     ],
 )
-def test_attacks_cost_little_beside_the_oracle_and_ruin_the_mean(
+def test_attacks_cost_little_against_the_oracle_and_ruin_the_mean(
     estimator: Estimator, attack: str, limit: float, rng: np.random.Generator
 ) -> None:
     sample = normal_rows(rng, attack=attack)
@@ -96,7 +96,7 @@ def test_twice_as_many_bad_rows_as_stated_do_not_explode_it(
 @pytest.mark.parametrize(
     "shape", [(1500, 60), (300, 200), (150, 300), (40, 5), (1500, 1), (1500, 40)]
 )
-def test_without_an_attack_nobody_loses_weight(
+def test_without_an_attack_no_row_loses_weight(
     estimator: Estimator, shape: tuple[int, int], rng: np.random.Generator
 ) -> None:
     for rows in (
@@ -140,7 +140,7 @@ def test_colluders_in_sparse_rows_are_found(estimator: Estimator, rng: np.random
 
 @both
 @pytest.mark.parametrize("attack", ["none", "collusion"])
-def test_sparse_rows_give_what_dense_rows_give(
+def test_sparse_and_dense_rows_give_the_same_estimate(
     estimator: Estimator, attack: str, rng: np.random.Generator
 ) -> None:
     matrix, _, _ = sparse_rows(rng, attack=attack)

@@ -77,7 +77,7 @@ def test_bias_at_the_trim_edge_is_the_exact_one(
     result = trimmed_mean(
         10.0 + np.concatenate([good, bad]), alpha=alpha, n_trimmed=round(trim * n_points)
     )
-    # The grid of quantiles stands for the law up to O(1/n) inside and one step at the edge.
+    # The grid of quantiles approximates the distribution to O(1/n) inside and one step at the edge.
     assert result.estimate - 10.0 == pytest.approx(sign * bias, abs=2e-5)
 
 

@@ -63,13 +63,13 @@ TARGET = np.full(S, 2)
 
 
 @pytest.mark.parametrize("lies", ["push", "nuke"])
-def test_intervals_hold_under_lies_about_what_is_evaluated(
+def test_intervals_hold_under_lies_about_the_evaluated_actions(
     rng: np.random.Generator, lies: str
 ) -> None:
     true = uplift_of(TARGET)
     found = evaluate_policy(log_with(rng, lies), policy_that_plays(TARGET), alpha=0.2)
     naive, robust = found.naive.uplift, found.honest.uplift
-    # The negative control: the plain estimate is off by a fifth of what is lied.
+    # The negative control: the plain estimate is off by a fifth of the lies' size.
     assert abs(naive.estimate - true) > 0.05
     assert not naive.low <= true <= naive.high
     assert robust.low <= true <= robust.high

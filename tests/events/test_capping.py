@@ -33,7 +33,7 @@ def test_the_same_events_are_kept_in_any_order(rng: np.random.Generator) -> None
     assert account(first) == account(second)
 
 
-def test_other_users_and_labels_do_not_change_what_is_kept_of_a_user(
+def test_other_users_and_labels_do_not_change_which_events_a_user_keeps(
     rng: np.random.Generator,
 ) -> None:
     """So a block of users is capped independently of all others, on any machine."""
@@ -53,7 +53,7 @@ def test_other_users_and_labels_do_not_change_what_is_kept_of_a_user(
     assert account(capped(one, max_interactions=300)) == of_one
 
 
-def test_what_is_kept_is_a_fair_sample(rng: np.random.Generator) -> None:
+def test_kept_events_are_a_fair_sample(rng: np.random.Generator) -> None:
     events = log(rng, n=8_000)
     kept = capped(events, max_interactions=1_000)
     of_user_0 = kept.rewards[kept.users == 0]

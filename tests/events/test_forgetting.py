@@ -53,13 +53,15 @@ def test_a_user_keeps_as_many_events_as_the_weights_sum_up_to(rng: np.random.Gen
     assert np.abs(np.array(list(found.values())) - due).max() <= 1.0
 
 
-def test_rewards_do_not_decide_what_is_kept(rng: np.random.Generator) -> None:
+def test_rewards_do_not_influence_which_events_are_kept(rng: np.random.Generator) -> None:
     """The kept mean is unbiased within five standard errors, although ties are sorted by reward."""
     kept = forgotten(log(rng, 60_000), half_life=5 * DAY)
     assert abs(kept.rewards.mean()) < 5.0 / np.sqrt(len(kept))
 
 
-def test_neither_order_nor_other_users_change_what_is_kept(rng: np.random.Generator) -> None:
+def test_order_and_other_users_do_not_change_the_kept_events(
+    rng: np.random.Generator,
+) -> None:
     events = log(rng, 4_000)
     assert events.times is not None
     first = forgotten(events, half_life=4 * DAY)

@@ -89,7 +89,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.mark.slow
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", OUTPUTS)
-def test_a_full_disk_leaves_what_was_there_and_a_sentence(
+def test_a_full_disk_leaves_the_old_output_and_an_error_message(
     name: str, share: float, rng: np.random.Generator, tmp_path: Path
 ) -> None:
     write = OUTPUTS[name]

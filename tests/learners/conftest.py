@@ -47,7 +47,7 @@ def write_log(rng: np.random.Generator, tmp_path: Path) -> Callable[[str], Path]
     def write(rewards_are: str) -> Path:
         users, contexts, actions, means = _plays(rng)
         if rewards_are != "noisy":
-            # The lead of the best is a tenth: what a tenth of the users say can turn it.
+            # The best action leads by a tenth, so a tenth of the users can reverse it.
             means = 0.5 + (means - 0.5) / 4
         rewards = means + rng.normal(scale=0.3, size=len(users))
         lies = np.where(actions == 0, 1.5, -0.5)

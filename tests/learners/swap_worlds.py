@@ -16,7 +16,7 @@ GAP = 0.15
 
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
-    """Tallies, the good users' mean rewards, and who is bad."""
+    """Tallies, the good users' mean rewards, and the colluders."""
 
     tallies: Tallies
     true_means: FloatArray

@@ -122,7 +122,9 @@ def test_too_little_data_is_reported_and_nothing_else(rng: np.random.Generator) 
     assert result.to_json()["visible"] is None
 
 
-def test_colluders_are_bounded_by_what_the_platform_let_them_play(rng: np.random.Generator) -> None:
+def test_colluders_are_bounded_by_the_plays_they_were_assigned(
+    rng: np.random.Generator,
+) -> None:
     """Accounts with one visit each reach a cell of ten with probability a tenth."""
     n = 2_000
     users, actions = np.arange(n), rng.integers(10, size=n)
@@ -165,7 +167,7 @@ def test_each_outcome_has_its_sentence_and_its_json() -> None:
     }
 
 
-def test_windows_that_cannot_be_compared_get_a_sentence(rng: np.random.Generator) -> None:
+def test_incomparable_windows_are_refused_with_a_sentence(rng: np.random.Generator) -> None:
     window = tally_events(played(rng, n=500))
     other = tally_events(Events.of(["a"], ["s"], ["x"], [1.0]))
     with pytest.raises(InputError, match="windows with different labels cannot be compared"):

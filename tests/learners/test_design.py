@@ -59,7 +59,7 @@ def test_one_changed_action_shows_that_a_log_is_not_sticky() -> None:
     assert design_of_log(elsewhere, "auto").is_sticky.all()
 
 
-def test_a_named_design_is_taken_whatever_the_log_shows() -> None:
+def test_a_named_design_overrides_the_log() -> None:
     sticky, uniform = repeated(100), repeated(3)
     assert not design_of_log(sticky, "uniform").is_sticky.any()
     assert design_of_log(uniform, "sticky").is_sticky.all()

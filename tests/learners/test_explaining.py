@@ -67,7 +67,7 @@ def test_notes_say_where_the_largest_mean_is_not_chosen() -> None:
     assert not any("largest mean" in note for note in notes_on_policy(make_policy(), source))
 
 
-def test_rows_can_be_written_as_json_whatever_is_unknown() -> None:
+def test_rows_with_unknown_values_can_be_written_as_json() -> None:
     """Unknown means and infinite ends are not representable as JSON numbers."""
     rows = decision_rows(make_policy(changed={"home": "cola"}))
     json.dumps(rows, allow_nan=False)
@@ -117,7 +117,8 @@ def test_plain_means_are_sums_by_plays_where_there_are_any() -> None:
         ["tea", "tea", "milk", "milk", "milk"],
         [0.5, 0.5, 0.9, -0.5, 0.0],
     )
-    # More rewards of tea at home, larger ones of milk; elsewhere milk alone was played, in vain.
+    # Tea has more rewards at home, milk larger ones; elsewhere only milk was played, without
+    # reward.
     assert plain_actions(tally_events(log)).tolist() == [1, 1, 1]
 
 

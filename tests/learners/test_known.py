@@ -58,7 +58,7 @@ def test_a_few_honest_members_clear_a_group(tmp_path: Path, seed: int) -> None:
 
 
 def test_a_few_fake_members_convict_a_group(tmp_path: Path, seed: int) -> None:
-    """Reviewed fakes lose their weight, and so do those who act like them."""
+    """Reviewed fakes lose their weight, and so do accounts that act like them."""
     log = _log(seed)
     found = _learned(log, _file(tmp_path, range(5), "fake"), alpha="auto")
     weights = dict(zip(found.user_labels, found.user_weights, strict=True))

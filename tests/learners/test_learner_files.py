@@ -112,7 +112,7 @@ def test_a_file_without_a_learner_is_refused_by_name(path: Path, tmp_path: Path)
     )
     state = json.loads(files["learner.json"])["exploration"]
     assert said(exploration={**state, "sticky": [True]}) == damaged.format(
-        "frequent contexts do not fit the contexts"
+        "the flags of frequent contexts do not have one entry per context"
     )
     assert said(exploration={}) == damaged.format("'warmup_interactions'")
     assert said(pieces={}) == damaged.format("'warmup'")
@@ -148,7 +148,7 @@ def play(learner: RobustMCB, rng: np.random.Generator, n_plays: int) -> list[Any
     [{}, {"warmup_interactions": 200}, {"warmup_interactions": 5000}],
     ids=["no warm-up", "after the warm-up", "during the warm-up"],
 )
-def test_a_loaded_learner_goes_on_where_the_saved_one_stopped(
+def test_a_loaded_learner_continues_where_the_saved_one_stopped(
     options: dict[str, Any], tmp_path: Path, rng: np.random.Generator
 ) -> None:
     """The same decisions and the same policy to the last bit."""

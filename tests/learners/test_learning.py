@@ -37,7 +37,7 @@ def learn(tallies: Tallies = DAY, design: Design = DESIGN, **options: Any) -> An
     return learn_policy(tallies.labelled(Labels.of([]), CONTEXTS, ACTIONS), design, **given)
 
 
-def test_the_policy_says_what_it_was_learned_from(recorded: Recording) -> None:
+def test_the_policy_records_its_origin(recorded: Recording) -> None:
     recorded.evidence = {"removed": 0.25, "lies": [{"cells": [1], "raises": True, "accounts": 1.0}]}
     learned = learn()
     policy = learned.policy

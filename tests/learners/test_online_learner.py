@@ -80,7 +80,7 @@ def test_parameters_are_those_it_was_made_with() -> None:
     assert RobustMCB(**given).get_params() == given  # type: ignore[arg-type]
 
 
-def test_what_was_observed_and_learned_is_shown() -> None:
+def test_observations_and_results_are_shown() -> None:
     learner = shop(actions=["tea", "milk"])
     plain = "RobustMCB(alpha=0.1, method='recorded', actions=['tea', 'milk'], contexts=['home'])"
     learner.decide("ann", "home")

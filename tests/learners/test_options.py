@@ -106,7 +106,7 @@ LOCAL_ONLY: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("options", "in_python", "on_command_line"), LOCAL_ONLY)
-def test_a_cluster_refuses_what_needs_all_events_in_one_place(
+def test_a_cluster_refuses_options_that_need_all_events_in_one_place(
     options: dict[str, Any], in_python: str, on_command_line: str
 ) -> None:
     """Before it connects to anything."""

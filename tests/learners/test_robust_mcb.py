@@ -48,7 +48,7 @@ def test_learning_online_finds_the_good_users_best_actions(rng: np.random.Genera
 
 
 def test_fitting_the_log_gives_the_policy_that_was_learned_online(rng: np.random.Generator) -> None:
-    """The groups of users who never came are split evenly on a log and exactly online."""
+    """The groups of inactive users are split evenly on a log and known exactly online."""
     learner = shop()
     rows = run_online(rng, learner, n_users=200, n_plays=20)
     online = learner.policy()

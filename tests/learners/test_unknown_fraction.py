@@ -1,4 +1,4 @@
-"""The share of colluders, its upper estimate, and what the estimate states that it cannot know."""
+"""The share of colluders, its upper estimate, and the stated limits of that estimate."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_an_honest_minority_may_be_suspected_but_hardly_more_than_it(
     assert found.chosen <= 0.13 + 0.03 + UNSEEN
 
 
-def test_a_coalition_that_cannot_be_seen_is_not_claimed_to_be_absent(
+def test_an_invisible_coalition_is_not_claimed_to_be_absent(
     rng: np.random.Generator,
 ) -> None:
     """With four binary plays per user even this coalition of three tenths could hide."""
@@ -86,7 +86,7 @@ def test_the_limit_is_that_of_the_limits(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("method", ["paper", "bounded"])
-def test_a_policy_says_which_share_was_chosen_and_why(
+def test_a_policy_records_the_chosen_share_and_the_reason(
     method: str, rng: np.random.Generator
 ) -> None:
     users, actions = np.repeat(np.arange(400), 8), rng.integers(3, size=3200)

@@ -43,7 +43,7 @@ def test_users_turn_the_trace_into_a_bound_on_success() -> None:
     assert "rule nothing out" in many.words[3]
 
 
-def test_the_rows_hold_what_was_asked_and_where_the_answer_turns() -> None:
+def test_the_rows_hold_the_questions_and_the_turning_points() -> None:
     result = can_hide(0.05, 7, 0.2)
     plays = [row.interactions for row in result.rows]
     assert plays == sorted(set(plays))

@@ -15,7 +15,7 @@ from unswayed.limits.planner import log_traffic, plan_from_log, plan_traffic
 def log_of(
     rng: np.random.Generator, *, n_users: int = 400, plays: int = 30, **columns: Any
 ) -> Events:
-    """Return a log of two contexts and three actions; ``columns`` replace what is drawn."""
+    """Return a log of two contexts and three actions; ``columns`` replace drawn ones."""
     n = n_users * plays
     drawn: dict[str, Any] = {
         "users": np.repeat(np.arange(n_users), plays),

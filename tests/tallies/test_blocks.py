@@ -67,7 +67,7 @@ def test_keeping_rows_keeps_the_marked_ones_even_after_equal_weights(
 ) -> None:
     one, blocks = both(rng, BOUNDS)
     total = SparseRows.weighted_sum
-    blocks.total(total, np.ones(300))  # a mask of ones must not be taken for these weights
+    blocks.total(total, np.ones(300))  # must not be confused with a mask of ones
     assert blocks.keep(np.ones(300, np.bool_)).shape == (300, 48)
     is_kept = rng.random(300) < 0.5
     weights = rng.random(int(is_kept.sum()))

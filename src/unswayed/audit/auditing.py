@@ -1,4 +1,4 @@
-"""From a log to an audit: read it, infer the regime, find accounts, report what they did."""
+"""Audit of a log: read it, infer the regime, find accounts, and report their actions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Audits of logs whose actions the server chose, by the coalitions that the learner found.
 
-Which items an account met carries no information there. The evidence is the log-likelihood gain of
+There, the choice of items carries no information. The evidence is the log-likelihood gain of
 an account's rewards under the model of a coalition over that of honest users. Its null distribution
 comes from accounts with the same plays and rewards permuted among accounts that are not flagged.
 """
@@ -59,9 +59,9 @@ FALSE_DISCOVERIES = 0.01
 QUIET = "quiet coalition"
 
 EACH = 1.0
-"""Ours: nats for each member from which a coalition that costs nothing is flagged, beside those
-that the learner takes for clear. None of 49 clean logs has such a coalition (``worlds.production``,
-``worlds.wild``, part validation)."""
+"""Ours: evidence per member, in nats, beyond which a coalition that costs nothing is flagged, in
+addition to those that the learner flags. None of 49 clean logs has such a coalition
+(``worlds.production``, ``worlds.wild``, part validation)."""
 
 NAMED = 0.5
 """Ours: nats for each account from which those of a coalition against several actions are flagged.
@@ -219,10 +219,10 @@ def audit_server(
 def _share(lies: list[_Lie], weights: FloatArray, stated: float | Auto) -> Interval:
     """Return the share of accounts that collude, with an interval.
 
-    The lower end counts accounts with a weight below .1. The upper end adds suspected accounts, and
-    members who never met what the others lie about, in proportion, if that is more than the learner
-    estimates. If no coalition was found, the
-    upper end is the stated share, if any: hidden accounts cannot be counted.
+    The lower end counts accounts with a weight below .1. The upper end adds suspected accounts and,
+    in proportion, members who never met the target of the lies, if that exceeds the learner's
+    estimate. If no coalition was found, the upper end is the stated share, if any: hidden accounts
+    cannot be counted.
     """
     n_users, clear = len(weights), [lie for lie in lies if lie.is_flagged]
     if not clear:

@@ -1,6 +1,6 @@
 """Audits of logs whose users chose for themselves: reviews, ratings and likes.
 
-Evidence is added in nats, each with a null of its own: lockstep with others, a share in the targets
+Evidence is added in nats, each kind with its own null: lockstep with others, membership in targets
 of accounts with the same habits, and extreme ratings of obscure items. Only evidence that involves
 several accounts flags one: lockstep, or a clear target. Nobody is flagged for individual habits.
 
@@ -154,7 +154,7 @@ class Profiles:
     without: FloatArray
 
     def words(self, deviations: FloatArray, least: float) -> list[str]:
-        """Return what deviations of at least ``least`` mean, the largest first."""
+        """Return a description of deviations of at least ``least``, the largest first."""
         order = np.argsort(-np.abs(deviations), kind="stable").tolist()
         return [
             WORDS[self.names[k]][int(deviations[k] < 0)]
@@ -353,8 +353,8 @@ class Coordination:
     """What was found; arrays have shape (n_users,).
 
     ``scores`` are evidence in nats: that of lockstep, of the strongest of ``targets``, and of
-    extreme ratings and obscure items. ``weights`` are what accounts should count. ``groups`` are
-    members of each group, the largest first, and ``group_of`` is −1 for none.
+    extreme ratings and obscure items. ``weights`` are the accounts' weights in robust means.
+    ``groups`` are members of each group, the largest first, and ``group_of`` is −1 for none.
     """
 
     scores: FloatArray

@@ -1,4 +1,4 @@
-"""Audits side by side: since a day, beside a log believed clean, and with injected coalitions.
+"""Comparisons of audits: since a day, with a log believed clean, and with injected coalitions.
 
 Injected accounts are copies of randomly chosen accounts, and differ from them only where they lie.
 So the coalition hides as well as one that knows the log can.
@@ -141,7 +141,7 @@ def difference_of(reference: Audit, reference_events: Events, events: Events) ->
 
 
 def _means(events: Events, labels: list[Label]) -> tuple[FloatArray, FloatArray]:
-    """Return means of items and their variances: deviations add up within an account."""
+    """Return means of items and their variances, with deviations summed per account."""
     n_items = events.n_actions
     plays = np.maximum(np.bincount(events.actions, minlength=n_items), 1.0)
     means = np.bincount(events.actions, events.rewards, n_items) / plays
@@ -172,7 +172,7 @@ class Injection(NamedTuple):
 
 
 def parsed_injection(text: str | None, target: object) -> Injection | None:
-    """Return what ``push:0.1`` and a target name, None without both; the log may lack the target.
+    """Return kind, share and target of texts such as ``push:0.1``; the log may lack the target.
 
     >>> parsed_injection("push:0.1", "tea")
     Injection(kind='push', share=0.1, target='tea')
@@ -252,7 +252,7 @@ def run_red_team(
 def _injected(
     events: Events, kind: str, target: int, share: float, rng: np.random.Generator
 ) -> Events:
-    """Return the log with a coalition of this share of all accounts; its members come last."""
+    """Return the log with an injected coalition of this share of all accounts, at its end."""
     n_users, n_members = events.n_users, round(share / (1.0 - share) * events.n_users)
     codes = np.full(n_users, UNKNOWN, dtype=np.int64)
     codes[rng.choice(n_users, size=n_members, replace=False)] = n_users + np.arange(n_members)

@@ -60,13 +60,14 @@ LEAST_SCALE, LEAST_OWN_SCALE = 0.15, 0.7
 account's own. Where hardly anybody shares ratings the spread of the log is uninformative."""
 
 FLAGGED, FAR = 5.0, 6.5
-"""Ours: deviations of what comes from others from which an account is flagged if its own evidence
-is at least ``OWN`` times log(number of accounts); and from which it lies far out."""
+"""Ours: deviations of the suspicion received from others beyond which an account is flagged if its
+own evidence is at least ``OWN`` times log(number of accounts); and beyond which it is an
+outlier."""
 
 FLAGGED_ALONE, FAR_ALONE = 4.5, 5.5
-"""Ours: the same for an account's own suspicion, whatever comes from others. All of these were
-chosen on the clean markets of ``benchmarks/audit.py --part development``, and so is what follows:
-nobody is flagged unless some lie far out."""
+"""Ours: the same for an account's own suspicion, without that received from others. All of these
+were chosen on the clean markets of ``benchmarks/audit.py --part development``, as were the
+following: nobody is flagged unless there are outliers."""
 
 OWN, OWN_FAR = 1.0, 3.0
 
@@ -268,7 +269,7 @@ class Lockstep:
 def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockstep:
     """Score every account by agreement with others; near-linear in the number of ratings.
 
-    ``is_fake``, shape (n_users,), are accounts known to be fakes: what they rate is suspicious.
+    ``is_fake``, shape (n_users,), marks known fakes, whose ratings are suspicious.
     """
     is_kept = _kept_keys(ratings)
     shares = ratings.said_by[is_kept] / max(len(ratings.keys), 1)
@@ -336,7 +337,7 @@ def _of_generosity(ratings: Ratings, null: _Null) -> _Null:
 
 
 def _spread(own: FloatArray, ratings: Ratings) -> FloatArray:
-    """Return the suspicion that comes to each account from others, through shared ratings."""
+    """Return the suspicion that each account receives from others through shared ratings."""
     users, keys = ratings.users, ratings.keys
     n_keys = len(ratings.said_by)
     others = ratings.said_by[keys].astype(np.float64) - 1.0
@@ -402,7 +403,7 @@ def _deviations(
 
 
 def _closeness(ratings: Ratings) -> tuple[float, float]:
-    """Return the window, and how often raters of an item who disagree are within it.
+    """Return the window, and the probability that two raters of an item who disagree are within it.
 
     Raters who disagree are not in lockstep, so lockstep hardly affects the probability.
     """

@@ -28,7 +28,7 @@ TIME_STEPS = 60
 """Ours: steps of a timeline."""
 
 MOST_CASES, MOST_DEEDS = 50, 12
-"""Ours: accounts with a page of their own, and cells on it."""
+"""Ours: maximum number of accounts with their own page, and of cells on it."""
 
 MOST_SHIFTED = 100
 """Ours: items that are listed."""
@@ -37,8 +37,8 @@ MOST_ITEMS, MOST_EXAMPLES = 10, 5
 """Ours: items and accounts on the card of a group."""
 
 CLEAR_SHIFT, RELATIVE = 2.0, 0.1
-"""Ours: an item is listed if it was moved by so many standard errors of its mean, and by this share
-of the largest shift."""
+"""Ours: an item is listed if it was shifted by at least this many standard errors of its mean, and
+by this share of the largest shift."""
 
 CONFIDENCE = 0.95
 """Level of intervals of shares."""
@@ -62,12 +62,12 @@ class AuditedLog:
 
     @property
     def are_cells_items(self) -> bool:
-        """Whether what users chose are cells: where they choose among contexts, too."""
+        """Whether users chose cells, that is, also among contexts."""
         return self.regime.name == "users" and self.events.n_contexts > self.events.n_actions
 
     @property
     def n_items(self) -> int:
-        """Number of what can be chosen: actions or cells."""
+        """Number of possible choices: actions or cells."""
         return self.events.n_actions * (self.events.n_contexts if self.are_cells_items else 1)
 
     @property
@@ -123,7 +123,7 @@ class AuditedLog:
         )
 
     def audit(self, accounts: Accounts, **findings: Any) -> Audit:
-        """Return the audit, with what both regimes report in the same way."""
+        """Return the audit, with the parts that both regimes have in common."""
         events = self.events
         return Audit(
             source=self.source,
@@ -138,7 +138,7 @@ class AuditedLog:
         )
 
     def cases(self, accounts: Accounts) -> list[dict[str, Any]]:
-        """Return the most suspicious of the flagged accounts, and what each of them did.
+        """Return the most suspicious of the flagged accounts, with their actions.
 
         Its cells are listed by their difference from other accounts, weighted by plays.
         """
@@ -234,8 +234,9 @@ class AuditedLog:
     def item_shifts(self, weights: FloatArray) -> pa.Table:
         """Return the items that were moved clearly, the farthest first.
 
-        An item's mean is over its contexts, as often as each was met with the item; the robust one
-        weighs accounts and keeps these shares. If no account is down-weighted, nothing is shifted.
+        An item's mean is over its contexts, weighted by how often the item was met in each; the
+        robust mean also weights accounts and keeps these shares. If no account is down-weighted,
+        nothing is shifted.
         """
         (plays, means), (_, robust) = map(self.cell_means, (np.ones_like(weights), weights))
         total = np.maximum(plays.sum(axis=0), 1.0)

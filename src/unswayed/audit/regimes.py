@@ -42,7 +42,7 @@ class Regime:
 
 
 def regime_of_log(tallies: UserTallies, summary: LogSummary, wanted: RegimeName) -> Regime:
-    """Return who chose the actions: as stated, or as the log shows.
+    """Return who chose the actions: as stated, or as inferred from the log.
 
     Propensities, or uniform play if there is enough data to test it, indicate the server. Users who
     choose for themselves rate an item once, where chance would repeat it, and spread unevenly over
@@ -69,7 +69,7 @@ def regime_of_log(tallies: UserTallies, summary: LogSummary, wanted: RegimeName)
 def _is_even(users: IntArray) -> bool:
     """Return whether actions were explored evenly over enough users.
 
-    The p-value of even play is 1 where too few users met each action to test it. So the variance of
+    If too few users met each action, the p-value of uniform play is 1. So the variance of
     the number of users per action must not exceed its mean by more than chance either.
 
     Parameters

@@ -172,8 +172,8 @@ class Changes:
 class Difference:
     """How a log differs from a reference that is believed clean.
 
-    ``items`` are those with another mean: ``action``, its mean in the ``reference`` and ``now``,
-    and the difference ``z`` in standard errors.
+    ``items`` are those with a different mean: ``action``, its mean in the ``reference`` and
+    ``now``, and the difference ``z`` in standard errors.
     """
 
     source: str

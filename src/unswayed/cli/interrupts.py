@@ -1,9 +1,9 @@
 """Ctrl-C: the command stops at once, whatever it is doing, and leaves nothing behind.
 
-An exception in the main thread would have to find its way out of compilers, databases and thread
-pools, some of which wait for each other. Everything that is written survives a kill at any moment
-(see ``unswayed.storage``), so a thread of its own waits for the signal, removes drafts and scratch
-files, and ends the process.
+An exception in the main thread would have to pass through compilers, databases and thread pools,
+some of which wait for each other. All files survive a kill at any moment (see
+``unswayed.storage``), so a separate thread waits for the signal, removes drafts and scratch files,
+and ends the process.
 """
 
 from __future__ import annotations
@@ -64,4 +64,5 @@ def _clean_up() -> None:
         os.write(2, _SHOW_CURSOR)  # which progress bars hide
     os.write(2, f"\n{_last_words}\n".encode())
     if (util := sys.modules.get("multiprocessing.util")) is not None:
-        util._run_finalizers(0)  # as at any other end; else a tracker warns of leaked semaphores
+        # run as at any other exit; otherwise a tracker warns of leaked semaphores
+        util._run_finalizers(0)

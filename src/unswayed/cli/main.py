@@ -55,7 +55,7 @@ def with_plain_help(command: Any) -> Any:
 
 
 def usage_sentence(error: Any) -> str:
-    """Return what is wrong with the options and arguments of a command, and how to fix it."""
+    """Return an error message on the options and arguments of a command, with a remedy."""
     see = f"; see `{error.ctx.command_path} --help`." if error.ctx else "."
     if hasattr(error, "possibilities"):
         close = closest(error.option_name[2:], [name[2:] for name in error.possibilities or ()])
@@ -82,7 +82,7 @@ def _wrong_value(error: Any) -> str:
 
 
 class _Subcommands(TyperGroup):
-    """Imports a subcommand when it is run, so that each pays only for what it needs."""
+    """Imports a subcommand when it is run, so that each one imports only its own modules."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # noqa: ARG002
         return list(COMMANDS)

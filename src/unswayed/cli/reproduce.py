@@ -67,7 +67,7 @@ def reproduce(
 
 
 def _bar(progress: Progress, name: str) -> Callable[[int, int], None]:
-    """Return a line of the progress bar, whose length becomes known stage by stage."""
+    """Return a line of the progress bar, whose total becomes known stage by stage."""
     task = progress.add_task(name, total=None)
 
     def advance(finished: int, expected: int) -> None:

@@ -23,7 +23,7 @@ Call = tuple[Any, ...]
 class Workers:
     """Threads of this process; subclasses run functions elsewhere.
 
-    ``submit`` returns handles of what functions return, here the results themselves. A handle may
+    ``submit`` returns handles of the functions' results, here the results themselves. A handle may
     be an argument of a later call, alone or in a list; ``gather`` turns handles into results.
     Compiled loops run on all cores, as they do not hold the GIL. All blocks share the same
     threads, so a function that is submitted must not submit anything itself.

@@ -1,7 +1,7 @@
 """Intervals for a mean when some of the points may be bad.
 
-With a range or a deviation of the good points they hold in finite samples, without any assumption;
-else by a normal approximation.
+With a range or a deviation of the good points they hold in finite samples without further
+assumptions; otherwise by a normal approximation.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def mean_intervals(
     """Return an interval for the mean that the good points of each group were drawn with.
 
     ``values`` and ``groups``, shape ``(n_values,)``, are the points and the group of each;
-    ``n_bad``, shape ``(n_groups,)``, says how many points of each group may be bad.
+    ``n_bad``, shape ``(n_groups,)``, is the number of points of each group that may be bad.
     ``failure_probability`` is allowed for each group.
 
     Assumption: the normal approximation. Good points are independent with a common mean (variances
@@ -137,10 +137,11 @@ def bounded_mean_intervals(
 ) -> Intervals:
     """Return an interval for the mean of the good points of each group.
 
-    Infinite where there is no bound: without a range, where half of the points may be bad, or where
-    points contradict what is stated. Parameters are those of ``mean_intervals``; ``value_range``,
-    the smallest and the largest value that a good point can have; and ``deviation``, its largest
-    standard deviation. One of the two is needed; with both, both are used.
+    Infinite where there is no bound: without a range, with half of the points possibly bad, or if
+    points contradict the stated bounds. Parameters are those of ``mean_intervals``;
+    ``value_range``, the smallest and the largest value that a good point can have; and
+    ``deviation``, its largest standard deviation. One of the two is needed; with both, both are
+    used.
 
     Guarantee: good points are independent with the mean μ of their group, within the range or with
     the deviation; they need not be alike. Then the interval holds, in finite samples, whatever the
@@ -222,7 +223,7 @@ def _range_ends(ordered: FloatArray, starts: IntArray, n_bad: IntArray, level: f
 def _beats_range(points: FloatArray, bets: FloatArray, m: float, needed: float) -> bool:
     """Return whether bets that the mean is below m gain more than chance explains.
 
-    A bet is valid if no point could make it negative. More become valid as m grows, so this is
+    A bet is valid if no point could make it negative. More bets become valid as m grows, so this is
     monotone in m.
     """
     total = 0.0
@@ -248,7 +249,7 @@ def _beats_range(points: FloatArray, bets: FloatArray, m: float, needed: float) 
 def _deviation_ends(
     ordered: FloatArray, starts: IntArray, n_bad: IntArray, level: float
 ) -> FloatArray:
-    """Return the smallest mean of points of deviation one that is known to be too large."""
+    """Return the smallest mean of points with deviation one that is rejected as too large."""
     ends = np.full(starts.size - 1, np.inf)
     needed = level + np.log(N_BETS)
     bets = np.empty(N_BETS)

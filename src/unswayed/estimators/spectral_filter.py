@@ -210,7 +210,7 @@ def _within_budget(
 ) -> FloatArray:
     """Return the weight to remove, the most extreme rows first, as far as there is room.
 
-    Blatant rows may use the largest room, all others only what these leave of the ordinary room.
+    Blatant rows may use the larger budget, all others only what these leave of the ordinary one.
     """
     chosen = np.flatnonzero(wanted > 0.0)
     inward = chosen[np.argsort(-deviations[chosen], kind="stable")]
@@ -245,9 +245,9 @@ def spectral_filter(
     distinguished from an attack. Starting weights of the rows are equal if not given.
 
     Guarantee (Diakonikolas et al. 2017, for their filter): if good rows have covariance ⪯ σ²I and
-    n is large against d log d, the error is O(σ sqrt(alpha)). What it rests on holds here: the
-    rounds end only when the top eigenvalue is of the order of the honest one, when the excess of
-    every tail is within chance, or when 2 alpha of the weight is gone.
+    n is large against d log d, the error is O(σ sqrt(alpha)). Its conditions hold here: the rounds
+    end only when the top eigenvalue is of the order of the honest one, when the excess of every
+    tail is within chance, or when 2 alpha of the weight is removed.
     Deviations: σ is estimated; tails are compared with a normal law rather than weighed by the
     squared projection, which is sharper for rows that sum many entries; rows beyond ten
     deviations may be removed past the budget, up to half of the weight in all.
@@ -298,7 +298,7 @@ def quantum_entropy_mean(
     matrix ``U = exp(c Σ M)/tr``, which spreads over all directions of large variance (matrix
     multiplicative weights). The exponential is never formed: it is applied to random vectors by a
     Chebyshev series in products with the rows. The seed fixes these vectors: keep it secret from
-    whoever chooses the rows.
+    anybody who chooses rows.
 
     Guarantee (Dong, Hopkins and Li 2019, for their algorithm): if good rows have covariance ⪯ σ²I
     and n is large against d log d, an error of O(σ sqrt(alpha)) after O(log d) rounds, however many

@@ -283,11 +283,11 @@ class HonestNoise:
     def variance_and_threshold(
         self, direction_masses: FloatArray, robust_spread: float
     ) -> tuple[float, float]:
-        """Return the honest variance along directions, and what it may reach by chance.
+        """Return the honest variance along directions, and the value that it may reach by chance.
 
-        It is the larger of two guesses. The robust spread of the projections follows whatever
-        covariance the good rows have, but sees nothing when most projections are zero. The limit
-        for independent columns is right for sparse rows of any tail, but knows no correlation.
+        It is the larger of two estimates. The robust spread of the projections adapts to any
+        covariance of the good rows, but is zero when most projections are zero. The limit for
+        independent columns is valid for sparse rows with any tails, but ignores correlations.
         """
         limit = self.limit(direction_masses)
         # By chance the root of a variance errs by a share of about 1/sqrt(n).

@@ -11,8 +11,8 @@ independent and their plays are not, so variances are those of the users' influe
 
 *Undetected lies.* How far can undetected liars, at most a share x of the accounts, have moved the
 estimate? With factors c_i, an estimate is a model's part plus Σ_i c_i (r_i − m_i) / Σ_i 1, so a
-user adds the residual sum S_u = Σ c_i (r_i − m_i). Given what an honest user met, S_u is a sum of
-independent rewards around n_u·m, where m is what is to be bounded. Its spread is known from the
+user adds the residual sum S_u = Σ c_i (r_i − m_i). Given the cells that an honest user met, S_u is
+a sum of independent rewards around n_u·m, where m is to be bounded. Its spread is known from the
 rewards in the same cells, and tastes of honest users can only add to it. Let z_u(m) = (S_u −
 n_u·m)/sd(S_u).
 
@@ -47,8 +47,8 @@ CONFIDENCE = 0.95
 """Level of every interval."""
 
 MOST_EVENTS, DRAWS, FEW_DRAWS = 200_000, 8, 2
-"""Ours: honest rewards are redrawn for users with about this many events, so many times; and how
-often where many shares are tried."""
+"""Ours: honest rewards are redrawn for users with about this many events, this many times; and how
+many times if many shares are tried."""
 
 DOUBT = 3.0
 """Ours: odds of membership in a coalition that was found may be wrong by this factor. Chosen on the
@@ -223,7 +223,7 @@ class Honest:
         return np.asarray(self.honesty * DOUBT / (1.0 - self.honesty + self.honesty * DOUBT))
 
     def rows(self, selected: BoolArray) -> Honest:
-        """Return what is known of some events."""
+        """Return the same for some events."""
         is_kept = selected[self.sampled]
         return replace(
             self,
@@ -283,9 +283,9 @@ class Honest:
 def _least_scale(seen: FloatArray, drawn: FloatArray, share: float) -> float:
     """Return the smallest plausible scale of honest residuals; lies may have inflated them.
 
-    Both are squared residuals of accounts, by what is expected of them. Even if all who lie have
-    larger ones than the rest, the rest is honest: its quantile p is at least the quantile
-    (1 − x)·p of all.
+    Both are squared residuals of accounts, relative to their expectation. Even if all liars have
+    larger residuals than the rest, the rest is honest: its quantile p is at least the quantile (1 −
+    x)·p of all.
     """
     usual = float(np.quantile(drawn, MIDDLE).mean())
     least = float(np.quantile(seen, (1.0 - share) * MIDDLE).mean())
@@ -293,7 +293,7 @@ def _least_scale(seen: FloatArray, drawn: FloatArray, share: float) -> float:
 
 
 def _threshold(share: float, n: int, scale: float) -> float:
-    """Return the threshold with the smallest bound for normal z, if ``share`` may lie unseen."""
+    """Return the threshold with the smallest bound for normal z, if a ``share`` lies undetected."""
     t, density = THRESHOLDS, np.exp(-(THRESHOLDS**2) / 2.0) / np.sqrt(2.0 * np.pi)
     beyond = special.ndtr(-t)
     first, second = density - t * beyond, (1.0 + t**2) * beyond - t * density  # of (z − t)₊
@@ -311,10 +311,10 @@ def _largest(
     share: float,
     t: float,
 ) -> float:
-    """Return the largest m at which enough accounts are left beyond the threshold.
+    """Return the largest m for which enough accounts lie beyond the threshold.
 
-    ``sizes`` are weights of accounts times their spread. ``honest`` has z of honest accounts if
-    rewards are as seen, if lies hide in them, and their sizes.
+    ``sizes`` are the weights of accounts times their standard deviations. ``honest`` has z of
+    honest accounts if rewards are as seen, if lies hide in them, and their sizes.
     """
     n = (1.0 - share) * len(z)
     centre = float(sizes @ z) / max(float(sizes @ visits), 1e-300)

@@ -1,15 +1,15 @@
 """Estimate the value of a policy for honest users from a log.
 
 A policy that was chosen for its rewards in a log looks better there than it is (the winner's
-curse). If it came from the log that it is evaluated on, or if that cannot be told, it is
-cross-fitted: learned again on one half of the users, in the same way, and evaluated on the other
-half, and the other way round. So no account is on both sides. The model of rewards is
-fitted on the same half. Splits are repeated and their results averaged: with one split, or with
-more and smaller folds, errors of the folds go together and intervals are too narrow.
+curse). If it came from the log that it is evaluated on, or if that is unknown, it is cross-fitted:
+learned again in the same way on one half of the users and evaluated on the other half, and vice
+versa. So no account is on both sides. The model of rewards is fitted on the same half. Splits are
+repeated and their results averaged: with one split, or with more and smaller folds, errors of the
+folds go together and intervals are too narrow.
 
 Half of the users teach a little less than all of them, and a policy is at most as good as it looks
 on the events that it was chosen on. So the lower end of an interval comes from cross-fitting, and
-the upper end from the policy as it is.
+the upper end from the policy without it.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ class Comparison(NamedTuple):
         policies: Sequence[Judged],
         weights: FloatArray,
     ) -> Comparison:
-        """Compare a policy with a baseline, or with what was logged if there is one policy only.
+        """Compare a policy with a baseline, or with the logging policy if only one policy is given.
 
         ``inverse`` are inverse propensities of the events.
         """
@@ -443,7 +443,7 @@ def _coded(
 def _inverse_propensities(
     events: Events, tallies: Tallies, min_propensity: float
 ) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return 1/propensity of each event: as logged, even, or as often as actions were played."""
+    """Return 1/propensity of each event: as logged, uniform, or from action frequencies."""
     if events.propensities is not None:
         clipped = float((events.propensities < min_propensity).mean())
         note = (

@@ -42,9 +42,9 @@ class EvaluatedBy:
 
 @dataclass(frozen=True, slots=True)
 class ContextValue:
-    """The value in one context, beside what was logged for honest users.
+    """The value in one context, beside that of the logging policy for honest users.
 
-    ``action`` is the one that the policy plays most.
+    ``action`` is the one that the policy plays most often.
     """
 
     context: Label

@@ -180,7 +180,7 @@ def _encode(
     try:
         labels = Labels.of(dict.fromkeys(listed) if known is None else known)
         codes = labels.codes(listed)
-    except TypeError as error:  # a list or a dictionary cannot be hashed
+    except TypeError as error:  # lists and dictionaries are not hashable
         raise InputError(
             f"column {name!r} holds values that cannot be labels ({error}); labels are strings, "
             "numbers, booleans or dates."
@@ -195,7 +195,7 @@ def _encode(
 
 
 def _numbers(name: str, column: npt.ArrayLike) -> FloatArray:
-    """Return a column as numbers, or say that it holds something else."""
+    """Return a column as numbers; raise if it holds something else."""
     try:
         numbers = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:

@@ -35,7 +35,7 @@ class KnownAccounts:
     path: Path | None = None  # of the file they were read from
 
     def of(self, users: Labels) -> tuple[BoolArray, FloatArray]:
-        """Return who is known to be fake, and until when accounts are known to be honest.
+        """Return which users are known fakes, and until when users are known to be honest.
 
         Shape (n_users,) each; times are seconds since 1970, −inf for unreviewed accounts. Accounts
         missing from the log are ignored.

@@ -47,7 +47,7 @@ class Provenance:
 
     @classmethod
     def joined(cls, source: str, parts: Sequence[Provenance]) -> Provenance:
-        """Return what was read from a log, given what was read from its parts, in their order."""
+        """Return the provenance of a log from that of its parts, in their order."""
         bad_rows: Counter[str] = Counter()
         for part in parts:
             bad_rows.update(part.bad_rows)
@@ -125,10 +125,10 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Events, and what they were read from.
+    """Events, and the log that they were read from.
 
-    ``times`` are seconds, one for each event and NaN where there is none, if they were asked for
-    and the log has them. ``attributes`` holds the columns named as features, one value per event.
+    ``times`` are seconds, one per event and NaN where missing, if they were requested and the log
+    has them. ``attributes`` holds the columns named as features, one value per event.
     """
 
     events: Events
@@ -398,7 +398,7 @@ def _attribute(column: pa.ChunkedArray, *, is_typed: bool = True) -> AttributeCo
 
 
 def _encoded(known: pa.Array | None, column: pa.Array) -> tuple[pa.Array, npt.NDArray[Any]]:
-    """Return the distinct values of a column after those known, and the code of each row."""
+    """Return the known values with new ones of a column appended, and the code of each row."""
     found = column.dictionary_encode()
     if known is None:
         return found.dictionary, np.from_dlpack(found.indices)
@@ -525,7 +525,7 @@ def attribute_sql(types: Mapping[str, str], column: str, *, is_number: bool | No
 def context_sql(
     types: Mapping[str, str], columns: Sequence[str], edges: Mapping[str, Sequence[float]]
 ) -> str:
-    """Return SQL for the context: one column as it is, several as text, their parts escaped.
+    """Return SQL for the context: one column unchanged, several joined as text, with escapes.
 
     Without a column all rows have the same context.
     """
@@ -544,7 +544,7 @@ def context_sql(
 
 
 def _bin_sql(column: str, edges: Sequence[float]) -> str:
-    """Return SQL for the label of a value's bin; NULL for what is not a finite number."""
+    """Return SQL for the label of a value's bin; NULL for values that are not finite numbers."""
     number = f"try_cast({named(column)} AS DOUBLE)"
     labels = [quoted(label) for label in bin_labels(column, edges)]
     cases = " ".join(
@@ -583,7 +583,7 @@ def robust_edges(log: OpenLog, column: str, n_bins: int) -> tuple[float, ...]:
 
 
 def seconds_sql(log: OpenLog, column: str) -> str:
-    """Return SQL for a column of times as seconds; NaN where it holds none.
+    """Return SQL for a column of times as seconds; NaN for invalid values.
 
     Dates and times are dates and times; numbers stay as they are; text may be either.
     """
@@ -599,9 +599,9 @@ def seconds_sql(log: OpenLog, column: str) -> str:
 
 
 def number_sql(log: OpenLog, column: str, role: str, *, may_be_words: bool = False) -> str:
-    """Return SQL for a column as numbers, NULL where it holds none; refuse a column of words.
+    """Return SQL for a column as numbers, NULL for invalid values; refuse a column of words.
 
-    With ``may_be_words`` text need hold no number at all, as in one part of a larger log.
+    With ``may_be_words`` a text column may hold no numbers at all, as in one part of a larger log.
     """
     kind, name = log.types[column], named(column)
     if is_numeric(kind) or kind == "BOOLEAN":

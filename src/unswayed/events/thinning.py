@@ -88,11 +88,11 @@ def forgotten(events: Events, *, half_life: float) -> Events:
 
     Users, contexts and actions without remaining events are dropped.
 
-    Whole plays are kept, so every method works as on a full log. Each user's plays are gone
-    through from the newest to the oldest and kept whenever the sum of their probabilities passes a
-    whole number, from a start that a hash of the user's label gives (systematic sampling). So a
-    user keeps as many plays as the probabilities sum up to, give or take one, independently of
-    rewards, of the order of the log and of other users.
+    Whole plays are kept, so every method works as on a full log. Each user's plays are visited from
+    the newest to the oldest and kept whenever the sum of their probabilities passes a whole number,
+    with an offset from a hash of the user's label (systematic sampling). So a user keeps as many
+    plays as the probabilities sum up to, give or take one, independently of rewards, of the order
+    of the log and of other users.
 
     >>> log = Events.of(["ann"] * 3, ["home"] * 3, ["tea"] * 3, [1, 2, 3], times=[0, 80, 90])
     >>> forgotten(log, half_life=10.0).rewards.tolist()

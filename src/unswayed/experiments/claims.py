@@ -191,7 +191,7 @@ def everywhere(
     """Return a judge of the claim that a difference has a mean above ``-margin`` at all points.
 
     The label names a comparison by ``{name}``, ``{series}`` and ``{x}``; ``of``, ``series`` (all if
-    none are named) and ``at`` say what is compared.
+    none are named) and ``at`` select the comparisons.
     """
     names, chosen = tuple(of), tuple(series)
 

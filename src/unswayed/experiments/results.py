@@ -118,8 +118,8 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
 def strongest_attacks(rows: Iterable[Row]) -> dict[int, str]:
     """Return for each cell number with a pilot the attack with the largest mean value.
 
-    Of equal ones the usual strongest, else the last by name, so that the choice depends on nothing
-    but the rows.
+    Ties go to the usually strongest attack, otherwise to the last by name, so that the choice
+    depends only on the rows.
     """
     return {
         number: USUALLY_STRONGEST if USUALLY_STRONGEST in attacks else attacks[-1]

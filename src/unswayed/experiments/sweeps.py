@@ -51,7 +51,7 @@ OBLIVIOUS_ATTACKS = tuple(
 class Point:
     """A world at which every algorithm of an experiment is measured."""
 
-    x: float  # what is swept, as drawn on the horizontal axis
+    x: float  # the swept value, as drawn on the horizontal axis
     settings: Settings  # its attack, algorithms and repetitions are ignored
     series: str = ""  # distinguishes points with the same x, such as distributions of contexts
     is_quick: bool = False  # whether it is part of a quick run
@@ -79,7 +79,7 @@ class Experiment:
     judges: tuple[Judge, ...]  # one for each claim
     panels: tuple[Panel, ...]
     measure: Measure = suboptimality_in_arena
-    curves: Curves = all_curves  # what a panel shows
+    curves: Curves = all_curves  # the curves of a panel
     pilot_repetitions: int = PILOT_REPETITIONS
     repetition_factor: int = 1  # for each repetition asked for; successes need more than means
     own_fewest: int = FEWEST  # of the default learner; with fewer, it gets no verdict
@@ -138,7 +138,7 @@ def described(settings: Settings) -> dict[str, Any]:
 
 @cache
 def code_version() -> str:
-    """Return the commit that runs, with "+" if files differ from it, or else the version.
+    """Return the current commit, with "+" if files differ from it, or else the version.
 
     >>> code_version() == code_version()
     True
@@ -181,7 +181,7 @@ def world_settings(experiment: Experiment) -> dict[str, Any]:
 
 
 def settings_digest(settings: Mapping[str, Any]) -> str:
-    """Return a digest of what ``world_settings`` or ``fingerprint`` returned, the code left out."""
+    """Return a digest of the result of ``world_settings`` or ``fingerprint``, without the code."""
     kept = {name: settings[name] for name in settings if name not in ("id", "commit")}
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -189,9 +189,10 @@ def settings_digest(settings: Mapping[str, Any]) -> str:
 def world(**changes: Any) -> Settings:
     """Return the base world of the paper's Figure 2 with some settings changed.
 
-    S = A = 10, T/L = 30, alpha = 0.2 and a gap of 0.3 are the paper's. Users are SA·log(SA)/alpha,
-    as Theorem 5.1 asks, where the paper says "L = O(SA log SA)". Rewards are Gaussian with
-    deviation 0.5, where the paper says nothing: its adversaries may answer any real number.
+    S = A = 10, T/L = 30, alpha = 0.2 and a gap of 0.3 are the paper's. There are SA·log(SA)/alpha
+    users, as Theorem 5.1 requires; the paper's setting says "L = O(SA log SA)". Rewards are
+    Gaussian with deviation 0.5; the paper does not specify them, and its adversaries may report any
+    real number.
     """
     base = Settings(attack="honest", algorithms=("oracle",), **changes)
     if "users" in changes:

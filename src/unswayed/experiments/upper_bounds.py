@@ -226,7 +226,8 @@ def _losses(results: Results, algorithm: str, alpha: float) -> tuple[FloatArray,
 def _interactions_needed(means: FloatArray) -> FloatArray:
     """Return where each row of mean losses first reaches the target, between grid points by logs.
 
-    NaN where it never does, or does so from the smallest number of interactions on.
+    NaN where the target is never reached, or is reached from the smallest number of interactions
+    on.
     """
     grid = np.log(INTERACTIONS)
     needed = np.full(len(means), np.nan)

@@ -91,8 +91,8 @@ def changes_between(
     not read.
 
     A change is reported where the intervals of a (context, action) in the two windows have nothing
-    in common (``estimators.mean_intervals``; a point is one user's mean). All of them together fail
-    with probability ``LEVEL``, as far as ``mean_intervals`` keeps its own.
+    in common (``estimators.mean_intervals``; a point is one user's mean). Together they fail with
+    probability ``LEVEL``, as far as ``mean_intervals`` keeps its own level.
 
     Colluders may all come in one window and to one context, but the platform chooses the action.
     So a cell holds at most about 1/A of the visits of the n busiest users of its context, n the

@@ -183,7 +183,7 @@ class Design:
 
     is_sticky: BoolArray  # shape (n_contexts,): where a user always gets the same action a_{i,s}
     group_sizes: IntArray  # shape (n_contexts, n_actions)
-    rewards: RewardBound = field(default_factory=RewardBound)  # what is known of rewards
+    rewards: RewardBound = field(default_factory=RewardBound)  # prior knowledge of rewards
 
 
 def uniform_design(tallies: UserTallies) -> Design:
@@ -210,8 +210,8 @@ def sticky_design(tallies: UserTallies) -> Design:
 def design_of_log(tallies: UserTallies, design: DesignName) -> Design:
     """Return the named design for a log, or for "auto" the one that the log shows.
 
-    A log is read as sticky when users who met a context more than once never changed the action
-    there. The actions were chosen by the platform, so a coalition cannot fake this.
+    A log is sticky if users who met a context more than once never changed the action there. The
+    actions were chosen by the platform, so a coalition cannot fake this.
     """
     if design == "auto":
         found = tallies.blocks.map_blocks(_sticky_evidence)
@@ -242,7 +242,7 @@ def design_by_context(tallies: Tallies) -> Design:
 def uneven_shares(draws: IntArray, failure_probability: float) -> FloatArray | None:
     """Return upper bounds on the probabilities of actions, or None if they were drawn evenly.
 
-    ``draws`` says how often each action was drawn in each context; ``failure_probability`` is
+    ``draws`` counts how often each action was drawn in each context; ``failure_probability`` is
     allowed for each bound (Clopper and Pearson). Nobody chooses the action they get, so a coalition
     has the same probabilities as all others.
     """

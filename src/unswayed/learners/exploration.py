@@ -44,7 +44,7 @@ class GrowingLabels:
     def checked(self, labels: Iterable[object]) -> list[Label]:
         """Return labels as a list if all of them fit, or name the first that does not.
 
-        Nothing changes, so a batch can be refused as a whole.
+        Nothing is registered, so a batch can be refused as a whole.
         """
         check_list(labels, "a column of labels")
         listed: list[Any] = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
@@ -197,7 +197,7 @@ class Exploration:
 
     @property
     def n_events(self) -> int:
-        """Observations so far, those of the warm-up included."""
+        """Observations so far, including those of the warm-up."""
         return self._warmup.n_events + self._main.n_events
 
     def phases(self) -> dict[str, Tallies]:
@@ -206,7 +206,7 @@ class Exploration:
         return {"warmup": self._warmup.tallies(**shape), "main": self._main.tallies(**shape)}
 
     def to_json(self) -> dict[str, Any]:
-        """Return what ``restore`` needs beside the tallies, as plain JSON values."""
+        """Return the state that ``restore`` needs beside the tallies, as plain JSON values."""
         return {
             "warmup_interactions": self.warmup_interactions,
             "adversarial_fraction": self.alpha,
@@ -221,11 +221,11 @@ class Exploration:
     def restore(
         self, sticky: list[bool] | None, plays: IntArray, phases: Mapping[str, Tallies]
     ) -> None:
-        """Go on from what ``to_json``, ``plays`` and ``phases`` returned; all labels are known."""
+        """Restore what ``to_json``, ``plays`` and ``phases`` returned; all labels are known."""
         if len(plays) != self.n_users or (plays < 0).any():
             raise ValueError("plays do not fit the users")
         if sticky is not None and len(sticky) != self.n_contexts:
-            raise ValueError("frequent contexts do not fit the contexts")
+            raise ValueError("the flags of frequent contexts do not have one entry per context")
         self._is_sticky = None if sticky is None else array("b", sticky)
         self._plays = array("q", plays.tolist())
         self._warmup = Accumulator.of(phases["warmup"])

@@ -235,8 +235,8 @@ def learn_on_cluster(
 
     Notes
     -----
-    Guarantee: that of the method; the policy is that of ``learn_log`` on the same files, bit for
-    bit, whatever workers are lost on the way.
+    Guarantee: Guarantee: that of the method; the policy equals that of ``learn_log`` on the same
+    files, bit for bit, even if workers are lost.
     """
     options = (options or LearnOptions()).changed(**changes)
     local = option("--engine", "local", python="learn_log")

@@ -28,7 +28,7 @@ class Learned:
     estimates: Estimates
     flips: FlipBounds  # how many accounts each decision withstands
     unknown_fraction: UnknownFraction | None  # how the share was chosen; None if it was given
-    rewards: RewardBound  # what worst-case intervals assume of rewards
+    rewards: RewardBound  # the bound on rewards that worst-case intervals use
 
 
 def learn_policy(

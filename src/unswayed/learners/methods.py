@@ -38,7 +38,7 @@ RENAMED = {"discount": "bounded", "discount-on-log": "bounded-on-log"}
 
 
 def method_names() -> list[str]:
-    """Return the names of all methods, those of plugins included."""
+    """Return the names of all methods, including those of plugins."""
     load_plugins()
     return list(METHODS)
 

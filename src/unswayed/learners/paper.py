@@ -129,7 +129,7 @@ def _rows_of_active(
 ) -> SparseRows:
     """Return one row an active user, of values times factors over n_i.
 
-    ``factors`` and ``columns`` are those of each cell; cells with a negative column are left out.
+    ``factors`` and ``columns`` are per cell; cells with a negative column are left out.
     """
     # Allocated at the maximum size; pages that are not touched cost nothing. Columns are unsigned,
     # so that indexing needs no check for negative indices, a sixth of the time.
@@ -354,7 +354,7 @@ def user_means(tallies: Tallies) -> FloatArray:
 def _sampled_entries(tallies: Tallies) -> FloatArray:
     """Return counts, sums and squares of some entries; shape (n, 3).
 
-    Half of them evenly spaced, half of them among those whose mean is not the usual one.
+    Half of them are evenly spaced, half have an unusual mean.
     """
     if not len(tallies.cells):
         return np.empty((0, 3))
@@ -434,7 +434,7 @@ def frequent_contexts(
 ) -> BoolArray:
     """Return S₊: True for the min(S, A) most probable contexts; of equal ones the first.
 
-    Where not all contexts are sticky, S₊ was fixed while playing, or never: those that are.
+    If not all contexts are sticky, S₊ was fixed during play, or never: it is the sticky ones.
 
     >>> frequent_contexts(np.array([0.1, 0.4, 0.2, 0.3]), n_actions=2).tolist()
     [False, True, False, True]
@@ -460,7 +460,7 @@ def split_contexts(
     K_m = Σ_{j≤m} sqrt(ν_[j]) + sqrt(A · Σ_{j>m} ν_[j] · (1 + n·ν_[m+1])).
 
     The last factor is one for uniform plays. The paper has m = min(S, A), which is kept for S ≤ A;
-    docs/paper.md says why not beyond.
+    docs/paper.md explains why not beyond.
 
     >>> [split_contexts(np.full(n, 1 / n), n_actions=4).sum().tolist() for n in (4, 8)]
     [4, 0]
@@ -512,7 +512,7 @@ def learn_paper(
     -----
     Guarantee: suboptimality O(K(B)·sqrt(α L/T)) with probability 2/3, for L = Ω(SA log(SA)/α)
     (Theorem 5.1; erratum 6 adds a term sqrt(2 ε A) to K(B)). The intervals are not those of the
-    theorem: ``guard_intervals`` says what they assume; those of a context hold together with
+    theorem: ``guard_intervals`` documents their assumptions; those of a context hold together with
     probability 9/10.
 
     Deviations from the paper:
@@ -625,7 +625,7 @@ def guard_intervals(
 ) -> CellIntervals:
     """Return intervals of all cells; those of a context hold together with probability 9/10.
 
-    The design says how actions were chosen, and what is stated of rewards. Sums of squares are
+    The design states how actions were chosen, and the bound on rewards. Sums of squares are
     taken around the origin, so that they keep their digits; None measures it.
 
     Guarantee: holds in finite samples, with no approximation (``bounded_mean_intervals``), under

@@ -106,7 +106,7 @@ WARMUP_SHARE = 0.2  # Ours: of all plays, for T₀ if S > A; the theorem asks fo
 
 
 class _OneMethod:
-    """Recommends what one method learns from everything played so far."""
+    """Recommends the policy that one method learns from everything played so far."""
 
     def __init__(self, setting: Setting, method: Method) -> None:
         self._setting = setting
@@ -122,7 +122,7 @@ class _OneMethod:
 class Explorer(_OneMethod):
     """Plays by keyed assignment and learns with one method when asked to recommend.
 
-    ``is_split`` says whether the frequent contexts are chosen by ``split_contexts``.
+    ``is_split`` selects the frequent contexts by ``split_contexts``.
     """
 
     def __init__(self, setting: Setting, method: Method, *, is_split: bool = False) -> None:
@@ -163,9 +163,9 @@ EPSILON = 0.2  # Ours: share of plays that are uniform, as in production systems
 class LogLearner(_OneMethod):
     """Learns with one method from a log with propensities, which another policy collected.
 
-    The log is made by the pooled mean: with probability epsilon a play is uniform, else it is the
-    action with the largest mean reward so far in its context, everybody's rewards counted. Means
-    are updated after each round of arrivals, as in systems that are trained daily.
+    The log is collected by the pooled mean: with probability epsilon a play is uniform, otherwise
+    it is the action with the largest mean reward so far in its context, over all users. Means are
+    updated after each round of arrivals, as in systems that are trained daily.
     """
 
     def __init__(self, setting: Setting, method: Method, epsilon: float = EPSILON) -> None:

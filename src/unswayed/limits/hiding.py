@@ -135,7 +135,7 @@ def binomial_counts(interactions: int, probability: float) -> CountDistribution:
 def one_sided_adversary(
     gap: float, interactions: int, alpha: float, *, base: float = 0.5
 ) -> HidingAdversary:
-    """Return the paper's E^(n) at its best: it makes a better action look ordinary.
+    """Return the optimal E^(n) of the paper: it makes a better action look ordinary.
 
     It is E = [P0 − (1−alpha) P1]_+/(alpha + H), with H the one-sided `hiding_distance`, the least
     that any E attains. Afterwards the members follow the ordinary world. Parameters as
@@ -251,9 +251,9 @@ _excesses = np.vectorize(_excess, otypes=[np.float64])
 class RewardUrns:
     """One urn per member: each play takes a ball without putting it back.
 
-    Each of ``interactions`` balls, of which ``ones``, shape (n_members,), are ones: it yields them
-    in a uniformly random order, whatever the moments at which it is drawn from. An empty urn yields
-    independent ones with probability ``afterwards``.
+    Each has ``interactions`` balls, of which ``ones``, shape (n_members,), are ones, and yields
+    them in uniformly random order, whenever it is drawn from. An empty urn yields independent ones
+    with probability ``afterwards``.
 
     >>> urns = RewardUrns(np.array([3, 0]), 3, afterwards=1.0)
     >>> urns.draw(np.array([0, 1, 0, 0, 0]), np.random.Generator(np.random.PCG64(0)))
@@ -351,8 +351,8 @@ def smallest_coalition(
 ) -> Floats:
     """Return the smallest share of colluders that makes the two worlds look alike.
 
-    From it on no method learns which world it is in, whatever the number of users. It is
-    TV/(1+TV); one-sided 1 − (base/(base+gap))^n, the share that makes even n ones in a row no
+    With this share or more, no method learns which world it is in, whatever the number of users. It
+    is TV/(1+TV); one-sided 1 − (base/(base+gap))^n, the share that makes even n ones in a row no
     likelier than in the ordinary world. Parameters as in `hiding_distance`.
 
     >>> round(float(smallest_coalition(0.1, 10)), 10)
@@ -380,8 +380,8 @@ def coalition_for(distance: Floats) -> Floats:
 def success_bound(n_users: ArrayLike, distance: ArrayLike, hellinger: ArrayLike = 1.0) -> Floats:
     """Return the most that any test between two equally likely worlds can succeed with.
 
-    ``distance`` is what the best coalition leaves visible in one user, `hiding_distance`, and
-    ``hellinger`` the same as `hiding_hellinger`, a squared Hellinger distance.
+    ``distance`` is the `hiding_distance` that the best coalition leaves visible in one user, and
+    ``hellinger`` the corresponding squared Hellinger distance, `hiding_hellinger`.
 
     It is Le Cam's bound ½ + ½·min(1, n_users·distance, sqrt(1 − BC^(2·n_users))), BC = 1 −
     hellinger. The sum over users is the better bound for few of them, the product of their
@@ -411,8 +411,8 @@ def hiding_hellinger(
 ) -> Floats:
     """Return the squared Hellinger distance that the best coalition leaves.
 
-    It is 1 − BC, where BC = Σ_k sqrt(Q0(k)·Q1(k)) is the Bhattacharyya coefficient of what is seen
-    in the two worlds. Parameters as in `hiding_distance`.
+    It is 1 − BC, where BC = Σ_k sqrt(Q0(k)·Q1(k)) is the Bhattacharyya coefficient of the observed
+    counts in the two worlds. Parameters as in `hiding_distance`.
 
     >>> float(hiding_hellinger(0.1, 9, 0.2))
     0.0
@@ -502,10 +502,10 @@ class LimitsRow:
 
 @dataclass(frozen=True, slots=True)
 class Hideability:
-    """What a coalition can hide, and what it cannot: the question, the answer in numbers and words.
+    """What a coalition can hide: the question, and the answer in numbers and words.
 
-    To someone who knows that the ordinary world is clean, ``one_sided_distance`` stays visible in
-    one user, and the coalition can hide the gap ``hidden_until_one_sided``.
+    If the ordinary world is known to be clean, ``one_sided_distance`` stays visible in one user,
+    and the coalition can hide the gap ``hidden_until_one_sided``.
     """
 
     gap: float

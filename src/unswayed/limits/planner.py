@@ -232,7 +232,7 @@ class MethodPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A target and what it takes."""
+    """A target and the traffic that it requires."""
 
     n_contexts: int
     n_actions: int
@@ -252,7 +252,7 @@ class Plan:
     interactions_alone: int  # of a user who learns alone
     n_frequent: int  # contexts served by trimmed means; the spectral filter serves the others
     frequent_share: float  # of the visits
-    methods: tuple[MethodPlan, ...]  # what the paper's method needs: one entry
+    methods: tuple[MethodPlan, ...]  # requirements of the paper's method: one entry
 
 
 @known_keywords(adversarial_fraction="alpha")
@@ -368,7 +368,7 @@ def plan_traffic(
 def _contested(target: float, traffic: Traffic) -> tuple[float, float]:
     """Return gap and base of an action that pays epsilon less or more than the others.
 
-    It pays 0 or 1 at the click rate, or two values as far apart as the deviation says.
+    It pays 0 or 1 at the click rate, or two values whose distance follows from the deviation.
     """
     if traffic.base is not None:
         return 2 * target, traffic.base

@@ -27,7 +27,7 @@ class Origin:
     """Fingerprint of a log.
 
     ``users`` is a sketch of the accounts: in each of 256 ranges of hashes, eight bits of the
-    smallest, in hexadecimal, with two dots where there is none. Empty if they are not known.
+    smallest, in hexadecimal, with two dots for an empty range. Empty if they are not known.
     """
 
     digest: str  # of the number of events in each context and action
@@ -72,7 +72,7 @@ class Origin:
         return cls(**{name: text for name, text in texts.items() if isinstance(text, str)})
 
     def relation(self, other: Origin) -> Relation:
-        """Return how the events of two logs are related, as far as can be told.
+        """Return how the events of two logs are related, as far as it is known.
 
         Logs of different times or different accounts are different. Logs with the same accounts
         and without times may share events or not.

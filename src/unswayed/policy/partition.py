@@ -122,7 +122,7 @@ class Feature:
             ) from error
 
     def condition(self, codes: Sequence[int], seen: Sequence[int]) -> str:
-        """Return in words that the code is one of some, of all that were seen."""
+        """Return as text that the code is one of some, given all codes that occurred."""
         if self.edges is None:
             others = [code for code in seen if code not in codes]
             if len(others) < len(codes):
@@ -269,7 +269,7 @@ class Split:
     children: tuple[int, ...]
 
     def steps(self) -> dict[int, int]:
-        """Return the child by code."""
+        """Return the child node for each code."""
         pairs = zip(self.branches, self.children, strict=True)
         return {code: child for codes, child in pairs for code in codes}
 
@@ -439,7 +439,7 @@ class Partition:
         return int(self.advice.choices(self.features, columns)[0])
 
     def leaves(self, columns: Mapping[str, AttributeColumn]) -> IntArray:
-        """Return the code in ``labels`` of each row's leaf, −1 where there is none."""
+        """Return the code in ``labels`` of each row's leaf, −1 if it has none."""
         columns = {one.name: one.as_declared(columns[one.name]) for one in self.features}
         codes = []
         for feature in self.features:

@@ -1,8 +1,8 @@
 """One epoch of a campaign: who explores, who exploits, and who is in the control group.
 
-A plan is data: it can be written, read, sent and compared. With the campaign's secret it becomes a
-``Decider``, whose every decision is a pure function of (secret, plan, user, context, play): nothing
-is stored, and the holder of the secret can check each decision later.
+A plan is plain data: it can be written, read, sent and compared. With the campaign's secret it
+becomes a ``Decider``, whose every decision is a pure function of (secret, plan, user, context,
+play): nothing is stored, and the holder of the secret can check each decision later.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ VERSION = 1
 
 LARGEST_EPOCH = 2**62  # An epoch's number is one signed word of the hash
 _DESIGNS = ("per-play", "sticky")  # JSON name of a sticky rule: False, True
-_EXPLORERS = ("per-epoch", "per-play")  # How JSON says whether explorers are spread: False, True
+_EXPLORERS = ("per-epoch", "per-play")  # JSON name of spread exploration: False, True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Rule:
     explores permanently.
     """
 
-    action: Label  # what the policy plays; one of ``surviving``
+    action: Label  # the policy's action; one of ``surviving``
     surviving: tuple[Label, ...]  # explorers draw from these, evenly
     explorer_share: float = 0.0
     is_sticky: bool = True  # whether an explorer keeps one action for the epoch
@@ -54,8 +54,8 @@ class EpochPlan:
     """One epoch of a campaign.
 
     The campaign's name enters into every draw: two campaigns under one secret have independent
-    explorers, groups and controls. Explorers and their actions are drawn anew in every epoch;
-    controls stay.
+    explorers, groups and controls. Explorers and their actions are redrawn in every epoch; controls
+    stay.
 
     >>> plan = EpochPlan.start("spring", ["lunch", "dinner"], ["tea", "soup"], explorer_share=0.5)
     >>> plan.rule("lunch").surviving
@@ -277,9 +277,9 @@ class Ruling(NamedTuple):
     """One decision; a tuple, because a service makes hundreds of thousands a second.
 
     ``propensity`` is the probability, over the secret, that a user gets this action in this
-    context, whatever the mode: what off-policy estimates divide by. ``mode_propensity`` is the same
-    given the mode: one over the number of surviving actions for explorers, else 1. Learning from
-    explorers alone uses it.
+    context, whatever the mode: the denominator of off-policy estimates. ``mode_propensity`` is the
+    same given the mode: one over the number of surviving actions for explorers, else 1. Learning
+    from explorers alone uses it.
     """
 
     mode: Mode
@@ -316,7 +316,7 @@ class Decider:
         """Return the ruling for a user in a context.
 
         ``play`` is the number of this play, counted by the caller from 0, and unique for a user in
-        an epoch. What is drawn per play is drawn by it; elsewhere it does not matter.
+        an epoch. Draws for each play depend on it; others ignore it.
         """
         row = self._rows.get(context) if type(context) is str else None
         if row is None:

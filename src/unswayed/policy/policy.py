@@ -626,7 +626,7 @@ def read_codes(
 ) -> tuple[pa.Table, IntArray]:
     """Return the rows of a file or table, and the codes of their contexts; −1 if unknown.
 
-    Without columns, those are read that the policy was learned from, cut into the same bins.
+    By default the columns that the policy was learned from are read, cut into the same bins.
     """
     from unswayed.events.reading import read_attributes, read_contexts  # slow to import
 

@@ -31,7 +31,7 @@ SHARES, LABELS = (
 MARKS = {kind: f'<b class="{kind}">{kind}</b>' for kind in ("naive", "robust")}
 
 CARD_WIDTH, CARD_LABELS = 300.0, 70.0
-"""Of a picture on a card, so that its letters are as large as those around it."""
+"""Size of a picture on a card, so that its letters match the text around it."""
 
 
 def table_of(rows: list[dict[str, Any]], **columns: str) -> Table:
@@ -254,7 +254,7 @@ def _items(audit: Audit, items: str) -> str:
 
 
 def _decisions(audit: Audit, decisions: str) -> str:
-    """Return which action plain and robust means choose in each context, and what that costs."""
+    """Return the actions of plain and robust means in each context, and the cost of differences."""
     if not len(audit.changed):
         return section("Decisions", paragraph("Plain means decide the same everywhere.", "soft"))
     drawn = audit.changed[:DRAWN].to_pylist()

@@ -112,7 +112,7 @@ def table(
     shown: int = 10,
     name: str | None = None,
 ) -> str:
-    """Return a table; rows beyond those shown are folded in.
+    """Return a table; rows beyond the first ones are collapsed.
 
     A table with a name can be sorted, filtered and downloaded.
     """

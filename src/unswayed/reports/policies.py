@@ -33,7 +33,7 @@ _NUMBER = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\z"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A context whose action differs; means are each policy's own for its own action."""
+    """A context with different actions; means are each policy's estimate for its own action."""
 
     context: Label
     before: Label

@@ -120,7 +120,7 @@ def timeline(
 def intervals(
     rows: Sequence[tuple[str, Sequence[tuple[str, Sequence[float]]]]], *, title: str
 ) -> str:
-    """Draw intervals on one axis, with those of one label below each other.
+    """Draw intervals on one axis, those of one label below each other.
 
     Each row has a label and pairs of a colour class and a mean with both ends; infinite ends reach
     the edge.

@@ -148,7 +148,7 @@ def _least_width(texts: Sequence[str], *, is_numeric: bool) -> int:
 
 
 def rate(value: float | None) -> str | None:
-    """Return a rate as a percentage with three digits, or None for what is not known."""
+    """Return a rate as a percentage with three digits, or None if it is unknown."""
     return None if value is None else percent(value)
 
 

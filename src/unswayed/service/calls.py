@@ -165,7 +165,7 @@ class Endpoint:
         return msgspec.json.Decoder(self.body)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request whose body is still to come."""
+        """Handle a request whose body has not been read."""
         path, query = scope.get("path_params") or {}, scope["query_string"]
         service, client = scope["app"].state.service, scope.get("client")
         is_head = self.is_slow and scope["method"] == "HEAD"

@@ -49,7 +49,7 @@ def bump(connection: Connection) -> None:
 
 
 def campaigns(connection: Connection, **equal: str) -> list[Campaign]:
-    """Return all campaigns ordered by name, or those with the values given."""
+    """Return all campaigns ordered by name, or those with the given values."""
     columns = "name, state, created_ms, plan, policy, settings"
     return [
         Campaign(*(*row[:-1], msgspec.json.decode(row[-1], type=Settings)))
@@ -68,7 +68,7 @@ def campaign(connection: Connection, name: str) -> Campaign:
 def locked(connection: Connection, name: str) -> Campaign:
     """Return a campaign that no other process changes until the transaction ends.
 
-    On PostgreSQL, what was read before may be changed meanwhile.
+    On PostgreSQL, values read earlier may have changed.
     """
     connection.execute("UPDATE campaigns SET plan = plan WHERE name = ?", name)
     return campaign(connection, name)
@@ -104,7 +104,7 @@ def publish(
     policy_version: int | None = None,
     progress: Progress | None = None,
 ) -> Campaign:
-    """Make the next plan of a campaign and serve it; what is not given stays."""
+    """Make the next plan of a campaign and serve it; omitted parts stay."""
     # First of all, because it blocks other processes that publish until this one is done.
     connection.execute("UPDATE campaigns SET plan = plan + 1 WHERE name = ?", name)
     old = campaign(connection, name)

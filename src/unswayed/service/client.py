@@ -182,7 +182,7 @@ class Client:
         self.close()
 
     def _ask(self, method: str, path: str, body: Any, read: Callable[[Any], Result]) -> Result:
-        """Send a request until it is answered, and return what is read from its response."""
+        """Send a request until there is a response, and return the parsed response."""
         for wait in _waits():
             try:
                 response = self._http.request(method, self._path + path, json=body)
@@ -250,7 +250,7 @@ class AsyncClient:
     async def _ask(
         self, method: str, path: str, body: Any, read: Callable[[Any], Result]
     ) -> Result:
-        """Send a request until it is answered, and return what is read from its response."""
+        """Send a request until there is a response, and return the parsed response."""
         for wait in _waits():
             try:
                 response = await self._http.request(method, self._path + path, json=body)

@@ -1,6 +1,6 @@
 """The store: its tables, and SQLite as the embedded database.
 
-SQL is written once, with ``?`` for parameters; ``postgresql.py`` overrides what differs there.
+SQL is written once, with ``?`` for parameters; ``postgresql.py`` overrides the differences.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class Connection:
         return [number in inserted for number in range(len(rows))]
 
     def same_keys(self, table: str, rows: Sequence[Row]) -> list[Row | None]:
-        """Return the stored row with the key of each of these, None where there is none."""
+        """Return the stored row with each of these keys, None if there is none."""
         columns, n_keys = COLUMNS[table], _N_KEYS[table]
         stored = ", ".join(f"it.{name}" for name in columns)
         matching = " AND ".join(f"it.{columns[n]} = asked.column{n + 1}" for n in range(n_keys))
@@ -250,7 +250,7 @@ class Connection:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit and sync what is done inside, or undo all of it; other writers wait."""
+        """Commit and sync the changes made inside, or roll all of them back; other writers wait."""
         self.execute(self._begin)
         try:
             yield
@@ -263,7 +263,7 @@ class Connection:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Read the store as it is at one moment."""
+        """Read a snapshot of the store."""
         self.execute(self._begin_reading)
         try:
             yield

@@ -100,7 +100,7 @@ def suggested(typed: str, known: Sequence[str]) -> str:
 
 @cache  # all rows of a batch may be wrong
 def _fields(kind: Any) -> tuple[str, ...]:
-    """Return the names of all fields of a body, those of its parts included, in order."""
+    """Return the names of all fields of a body, including those of nested ones, in order."""
     info = msgspec.inspect.type_info(kind)
     names: set[str] = set()
     if isinstance(info, msgspec.inspect.StructType):

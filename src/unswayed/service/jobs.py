@@ -36,7 +36,7 @@ KEPT_JOBS = 100  # Ours: number of jobs per campaign that are kept; policies sta
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as it is in the store; ``result`` is its outcome, or the reason for its failure."""
+    """A job as stored; ``result`` is its outcome, or the reason for its failure."""
 
     id: str
     campaign: str
@@ -48,7 +48,7 @@ class Job:
 
     @classmethod
     def of(cls, row: tuple[Any, ...]) -> Job:
-        """Return the job of a row of the store; one that was silent for too long is lost."""
+        """Return the job of a row of the store; jobs without recent heartbeats count as lost."""
         id_, campaign, state, step, created_ms, alive_ms, result = row
         # A heartbeat in the future was sent before the clock was set back.
         if state in OPEN and abs(now_ms() - alive_ms) > _SILENCE_MS[state]:

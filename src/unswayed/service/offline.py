@@ -120,8 +120,9 @@ def with_common_levels(
 ) -> pa.Table:
     """Return recorded events in which rare levels of categories are ``OTHER_LEVEL``.
 
-    For a new partition those are rare that fewer than ``LEVEL_USERS`` users have, or that are not
-    among the ``MOST_LEVELS`` most common: otherwise accounts could claim any number of leaves.
+    For a new partition, levels are rare if fewer than ``LEVEL_USERS`` users have them, or if they
+    are not among the ``MOST_LEVELS`` most common: otherwise accounts could claim any number of
+    leaves.
     """
     known = {} if partition is None else {one.name: one.levels for one in partition.features}
     for name, feature in settings.features.items():
@@ -162,7 +163,7 @@ def learnable(
     """Return the learnable events, the number of decisions of each user, and the silent users.
 
     Explorers are a random share of the users, each of whom draws evenly from the actions that
-    survived: what the theory asks for, and what the epoch learner learns from. Others always play
+    survived: as the theory requires, and as in the epoch learner. Others always play
     the policy, which is uninformative about other actions. Shadow events count if their propensity
     is known; only with them propensities matter, and with features: actions survive by leaves,
     which the next partition mixes.

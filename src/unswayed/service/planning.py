@@ -89,7 +89,7 @@ def next_plan_of(
     *,
     is_moved: bool = False,
 ) -> EpochPlan:
-    """Return the plan that follows ``before`` when settings, policy, or what is known change.
+    """Return the plan that follows ``before`` after a change of settings, policy, or knowledge.
 
     Without a policy the baseline is played. ``progress`` is given when the policy was learned just
     now: the epochs that the campaign's age has passed end with it, and within an epoch only the
@@ -116,8 +116,8 @@ def next_plan_of(
 def _fitted(plan: EpochPlan, settings: Settings, policy: Policy) -> EpochPlan:
     """Return a plan with the labels and shares of settings, and the actions of a policy.
 
-    Actions that the plan does not know yet survive everywhere; contexts that it does not know are
-    explored like those of a new campaign.
+    Actions unknown to the plan survive everywhere; contexts unknown to it are explored like those
+    of a new campaign.
     """
     new = make_plan(plan.campaign, settings, policy, epoch=plan.epoch)
     if settings.features:
@@ -150,7 +150,7 @@ def _fitted(plan: EpochPlan, settings: Settings, policy: Policy) -> EpochPlan:
 
 
 def _with_shares(plan: EpochPlan, settings: Settings) -> EpochPlan:
-    """Return a plan with the explorers that the mode asks for: those of the plan in ``learn``."""
+    """Return a plan with the explorers of the given mode: those of the plan in ``learn``."""
     if settings.mode == "learn":
         return plan
     share = settings.explorer_share

@@ -1,6 +1,6 @@
 """Recorded decisions: exports, listings, explanations, deletion.
 
-Decisions lie in the store in the order of time, many to a row; rewards lie beside them under the
+Decisions are stored in order of time, many per row; rewards are stored separately under the
 decision's id, which begins with the time. Both are read in slices of time and joined there, so that
 only one slice is in memory. If a decision was lost in a crash, its reward carries it, and it is
 found in its slice anyway.
@@ -215,7 +215,7 @@ def aggregated(rewards: list[tuple[int, float]], settings: Settings) -> float:
 
 
 def find_record(connection: Connection, name: str, id_: bytes) -> Record | None:
-    """Return a decision by its id; rows of the store that can hold it are few."""
+    """Return a decision by its id; only a few rows of the store can hold it."""
     for table in ("rewards", "activations"):
         for (record,) in connection.select(table, "record", campaign=name, decision=id_):
             return decode_record(record)

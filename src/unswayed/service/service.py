@@ -49,7 +49,7 @@ logger = logging.getLogger("unswayed.service")
 class State:
     """Campaigns with their plans, and keys, all at one moment.
 
-    ``had_keys`` says that there is or was a key: without one nobody has access.
+    ``had_keys`` is True if there is or was a key: then nobody has access without one.
     """
 
     change: int = -1

@@ -2,7 +2,7 @@
 
 uvicorn waits forever for the rest of a request, and reads headers of any length. Here a request
 must be complete in time, its headers are bounded, and so is the number of connections. A client
-that waits for its turn is dropped before one that is served.
+that keeps the server waiting is dropped before one that is being served.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def apply_campaigns(connection: Connection, configuration: Configuration) -> Non
 
 
 def _apply_settings(connection: Connection, name: str, settings: Settings) -> list[str]:
-    """Give a campaign the settings of the file; return what that changed. Labels added stay."""
+    """Apply the file's settings to a campaign; return the changes. Labels added stay."""
     there = catalogue.locked(connection, name).settings
     # In the order of the store, so that a new order alone changes nothing.
     kept = msgspec.structs.replace(
@@ -334,7 +334,7 @@ class _Whole:
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits, those of ``[server]``.
+    """uvicorn's protocol with the limits of ``[server]``.
 
     Decisions and rewards with a small declared size take a fast path: uvicorn's task and event for
     each request cost more than deciding.
@@ -434,7 +434,7 @@ class LimitedProtocol(HttpToolsProtocol):
         return self._is_receiving or self.cycle is None or self.cycle.response_complete
 
     def _make_room(self) -> None:
-        """Close the connection that has been waiting longest, or else this one."""
+        """Close the connection that the server has waited for longest, or else this one."""
         others = [
             one
             for one in self.connections
@@ -469,7 +469,7 @@ class LimitedProtocol(HttpToolsProtocol):
                 self._refuse(408, "too_slow", "the request was not complete in time.")
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP."""
+        """Refuse data that are not HTTP."""
         self._refuse(400, "not_http", msg[:1].lower() + msg[1:])
 
     def _refuse(self, status: int, code: str, message: str) -> None:

@@ -322,7 +322,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A TOML file: ``[server]``, and ``[campaigns.NAME]`` for each campaign.
 
-    ``policies`` are those that campaigns begin with, where ``policy = "FILE"`` names one.
+    ``policies`` are the initial policies of campaigns, given by ``policy = "FILE"``.
     """
 
     server: ServerSettings = ServerSettings()
@@ -343,7 +343,7 @@ DEMO = Configuration(
 
 
 def load_configuration(path: Path) -> Configuration:
-    """Read a configuration, or raise an error that names what is wrong with it."""
+    """Read a configuration, or raise an error that names the invalid setting."""
     try:
         value = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -153,7 +153,7 @@ class Supervisor:
         return True
 
     def _look_after(self) -> None:
-        """Replace workers that ended or send no heartbeat."""
+        """Replace workers that ended or send no heartbeats."""
         self._leaving = [one for one in self._leaving if one.how_it_ended is None]
         if any(worker.is_ready for worker in self._workers):
             self._n_failures = 0

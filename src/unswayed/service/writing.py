@@ -88,7 +88,7 @@ Write = Callable[[Connection, list[Any], Counts], Sequence[Any]]
 
 @dataclass(slots=True)
 class _Request:
-    """Rows to write durably, and who waits for their results."""
+    """Rows to write durably, and the future of their results."""
 
     write: Write
     rows: Sequence[Any]
@@ -189,7 +189,7 @@ class Writer:
     def _wait_for_others(self) -> None:
         """Wait a moment for as many requests as last time; called with the lock held.
 
-        Callers that got their responses together come back one by one. Otherwise the first would be
+        Callers whose responses were sent together return one by one. Otherwise the first would be
         written alone, and all others would wait for that.
         """
         end = time.monotonic() + _GATHER_SECONDS

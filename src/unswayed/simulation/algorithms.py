@@ -52,7 +52,7 @@ ORACLES = {
 
 
 def algorithms() -> dict[str, LearnerSpec]:
-    """Return every algorithm by name, those registered by plugins included."""
+    """Return every algorithm by name, including those registered by plugins."""
     return learner_specs() | ORACLES
 
 

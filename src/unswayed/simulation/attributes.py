@@ -51,7 +51,7 @@ class Kind:
 
     @property
     def name(self) -> str:
-        """Return what distinguishes the kind."""
+        """Return the distinguishing features of the kind as a name."""
         words = [self.attack, self.truth, self.rewards, "greedy" if self.is_greedy else "uniform"]
         words += ["uneven"] * self.is_uneven
         size = f"{self.n_users}u x {self.events_per_user} {self.n_attributes}d {self.n_actions}a"

@@ -46,7 +46,7 @@ def tally_on_cluster(
 
     Each part is read and tallied by one task, its users cut into ranges of their hash, and each
     range added up over all parts: a shuffle of tallies instead of rows. Sums are exact, so the
-    blocks are the same bits as those that one machine cuts from the whole log.
+    blocks have the same bits as those cut from the whole log on one machine.
 
     Every worker can open the source. ``with_users`` tells whether to return the users' labels,
     ``place`` how features map to contexts, if they do.

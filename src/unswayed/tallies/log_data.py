@@ -52,7 +52,7 @@ def tally_events(events: Events, *, min_propensity: float = MIN_PROPENSITY) -> T
 
 
 def check_min_propensity(value: float) -> None:
-    """Reject what is no probability above 0."""
+    """Reject values that are not probabilities above 0."""
     if not 0.0 < value <= 1.0:
         raise InputError(
             f"{option('--min-propensity')} is {value}: it must be above 0 and at most 1."

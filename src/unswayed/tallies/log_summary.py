@@ -1,4 +1,4 @@
-"""Summary of a log, and whether anything can be learned from it."""
+"""Summary of a log, and checks that something can be learned from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unswayed.errors import InputError, check_adversarial_fraction, option
 from unswayed.tallies.summing import row_sums
 from unswayed.tallies.tallies import Tallies, UserTallies
 
-UNIFORM_LEVEL = 0.001  # Ours: p-value below which actions do not look uniformly explored
+UNIFORM_LEVEL = 0.001  # Ours: p-value below which actions count as not uniformly explored
 _USERS_FOR_TEST = 30  # Ours: users a cell needs before its normal approximation is trusted
 # Ours: minimum share of the visits that lie in contexts where something can be learned
 LEAST_SUPPORTED_SHARE = 0.5
@@ -29,9 +29,9 @@ class LogSummary:
     ``interaction_ratio`` is c_L, the most interactions of a user by the fewest; ``repeated_share``
     the share of events whose user had met the context before; ``uniform_p_value`` tests that
     actions were explored uniformly, weights included; ``rare_contexts`` have too few users for a
-    decision that is robust to chance and to a coalition. ``never_played`` are some cells of other
-    contexts that nobody met; ``unsupported`` those that chance does not explain. ``is_binary`` says
-    that every reward is 0 or 1, so that means are rates.
+    decision that is robust to chance and to a coalition. ``never_played`` are some empty cells of
+    other contexts; ``unsupported`` those that are not due to chance. ``is_binary`` says that every
+    reward is 0 or 1, so that means are rates.
     """
 
     n_events: int
@@ -66,7 +66,7 @@ def summarise(
     """Summarise tallies, which have labels, before learning from them.
 
     A cell is *supported* when more than m₀ = max(1, 4α(1−α)/(½−α)²) users met it: then colluders
-    are its minority even two standard deviations above their expected share. A context is rare
+    are a minority there, even two standard deviations above their expected share. A context is rare
     when fewer than two of its actions are supported.
     """
     alpha = check_adversarial_fraction(alpha)

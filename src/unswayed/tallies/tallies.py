@@ -290,7 +290,7 @@ class Tallies(UserRows, UserTallies):
     def in_blocks(self, n_events: int | None = None) -> Tallies:
         """Return the same tallies cut into blocks of users, as the number of events decides.
 
-        ``n_events`` counts those too that a cap left out; None takes what is in the tallies.
+        ``n_events`` includes events that a cap dropped; None counts those in the tallies.
         """
         if self.bounds:
             return self
@@ -367,8 +367,7 @@ def tally(
 ) -> Tallies:
     """Sum events by user and cell in linear time, whatever their order.
 
-    Users, contexts and actions are codes; ``weights`` says how much each event counts, 1 by
-    default.
+    Users, contexts and actions are codes; ``weights`` are the weights of events, 1 by default.
 
     >>> users, contexts, actions = np.array([[1, 0, 1], [0, 1, 0], [1, 0, 1]])
     >>> rewards = np.array([1.0, 0.5, 0.0])

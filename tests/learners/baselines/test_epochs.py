@@ -125,7 +125,7 @@ def constant_arrivals(outcome: list[float], n: int) -> Arrivals:
     return Arrivals(zeros, zeros, np.tile(outcome, (n, 1)))
 
 
-def test_an_action_called_bad_comes_back_when_it_looks_good_again(
+def test_an_eliminated_action_returns_when_it_looks_good_again(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setting = small_setting(rng, n_contexts=1, n_actions=2, interactions_per_user=10_000)

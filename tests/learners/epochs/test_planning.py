@@ -58,7 +58,7 @@ def planned(plan: EpochPlan, policy: Policy, **options: Any) -> EpochPlan:
     return next_plan(plan, policy, schedule=SCHEDULE, n_users=N_USERS, **options)
 
 
-def test_every_part_of_the_next_plan_is_what_the_policy_and_the_schedule_say() -> None:
+def test_every_part_of_the_next_plan_follows_from_the_policy_and_the_schedule() -> None:
     policy = a_policy(
         [[0.125, 0.75, 0.625], [0.75, 0.25, 0.25]],
         ("lunch", "dinner"),
@@ -182,7 +182,7 @@ def share(schedule: Schedule, epoch: int, **changes: float | bool) -> float:
         ),
     ],
 )
-def test_a_refusal_names_the_value_and_what_it_must_be(
+def test_a_refusal_names_the_value_and_the_allowed_ones(
     options: dict[str, float], sentence: str
 ) -> None:
     with pytest.raises(InputError) as refused:

@@ -121,7 +121,7 @@ def test_tables_are_predicted_row_by_row(kind: Any) -> None:
     )
 
 
-def test_honest_intervals_come_from_users_who_had_no_say(rng: np.random.Generator) -> None:
+def test_honest_intervals_use_users_held_out_from_the_partition(rng: np.random.Generator) -> None:
     """They are wider, allow for more colluders, and cover true means; decisions use all users."""
     log = shop_log(rng)
     options: dict[str, Any] = {"features": FEATURES, "alpha": 0.05, "reward_range": (0, 1)}
@@ -174,7 +174,7 @@ def test_advice_does_not_cover_values_that_the_log_never_had(
     assert again.policy.counts.sum() == len(log) - 2
 
 
-def test_leaves_that_mix_what_the_logging_policy_used_are_noted(rng: np.random.Generator) -> None:
+def test_leaves_that_mix_contexts_of_the_logging_policy_are_noted(rng: np.random.Generator) -> None:
     """Members like tea and get it; no propensity note appears if the features separate them."""
     log = shop_log(rng)
     is_member = np.array([int(user[1:]) % 2 == 0 for user in log["user"].to_pylist()])
@@ -228,7 +228,7 @@ def test_bad_features_are_refused_with_the_way_out(rng: np.random.Generator) -> 
     assert "table or a file" in refusal(RobustMCB(features=["age"]).fit, events)
 
 
-def test_attributes_that_cannot_be_used_are_refused(rng: np.random.Generator) -> None:
+def test_unusable_attributes_are_refused(rng: np.random.Generator) -> None:
     learner = RobustMCB(alpha=0.1, features=FEATURES).fit(shop_log(rng))
     columns = {"country": ["NO", "DE"], "age": [30, 40], "hour": [3, 4]}
     assert "contexts is one mapping" in refusal(learner.predict, columns)

@@ -97,7 +97,7 @@ def test_no_removal_of_fewer_accounts_changes_a_tiny_decision(rng: np.random.Gen
                 assert decisions(after)[0] == leader
 
 
-def test_with_nobody_suspected_one_account_is_enough(rng: np.random.Generator) -> None:
+def test_with_no_assumed_colluders_one_account_is_enough(rng: np.random.Generator) -> None:
     """Negative control: without trimming the method is a plain mean."""
     tallies, design = sticky_world(rng, n_users=400, n_contexts=2, n_actions=2, n_plays=10)
     before = learned(tallies, design, 0.0)

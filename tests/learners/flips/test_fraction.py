@@ -24,7 +24,7 @@ def test_a_method_without_certificates_is_certified_for_one_account() -> None:
 
 
 def test_a_context_that_few_accounts_could_move_is_certified_up_to_there() -> None:
-    """Of groups of 30, 7 are trimmed at each end: 8 accounts, if the contexts stay in place."""
+    """In groups of 30, 7 points are trimmed at each end, so it takes 8 accounts."""
     tallies = tallied(
         [
             (user, context, user % 2, user % 2 + user % 5 / 10)

@@ -107,7 +107,7 @@ def test_colluders_cannot_hide_that_rewards_are_binary(rng: np.random.Generator)
     assert measure_units(tallies, alpha=0.1).origin == 0.0
 
 
-def test_rewards_with_many_values_are_not_taken_for_binary(rng: np.random.Generator) -> None:
+def test_rewards_with_many_values_are_not_treated_as_binary(rng: np.random.Generator) -> None:
     for kind in ("normal", "counts", "revenue"):
         tallies = log(rng, kind)
         users = np.repeat(np.arange(N_USERS), np.diff(tallies.indptr))

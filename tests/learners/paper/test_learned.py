@@ -30,7 +30,7 @@ def world(rng: np.random.Generator) -> tuple[Tallies, Design]:
     return tallies, sticky_design(tallies)
 
 
-def test_the_filter_of_rare_contexts_weighs_down_colluders_and_reports_what_it_did(
+def test_the_filter_of_rare_contexts_down_weights_colluders_and_reports_it(
     rng: np.random.Generator,
 ) -> None:
     tallies, design = world(rng)

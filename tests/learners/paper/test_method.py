@@ -192,7 +192,7 @@ def logged(
     return tallies, mu
 
 
-def test_sticky_groups_hold_the_users_who_never_came(rng: np.random.Generator) -> None:
+def test_sticky_groups_include_users_who_never_came(rng: np.random.Generator) -> None:
     tallies, _ = logged(rng, is_sticky=True, n_users=400, n_plays=1)
     design = sticky_design(tallies)
     # Every user is in one group of every context; rounding moves at most half a user per action.

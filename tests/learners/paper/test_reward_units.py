@@ -88,7 +88,7 @@ def test_as_many_loud_accounts_as_are_certain_do_not_move_the_origin_of_rare_cli
         ((4, 3, 2), 0.4),  # three users with both values for two rule breakers
     ],
 )
-def test_too_many_who_break_the_rule_show_that_rewards_are_not_binary(
+def test_too_many_exceptions_show_that_rewards_are_not_binary(
     counts: tuple[int, int, int], alpha: float
 ) -> None:
     tallies = two_values(*counts)

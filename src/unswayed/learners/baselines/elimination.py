@@ -21,7 +21,7 @@ LARGEST_GAP = 1e9
 
 
 class PlannedEpochs(Baseline):
-    """Plays actions in planned proportions and plans anew after each epoch, per context.
+    """Plays actions in planned proportions and replans after each epoch, per context.
 
     In an epoch the action with gap g is due n = lambda/g² plays, where
     lambda = constant · ln(8 K log2(T) / delta); the epoch lasts N = ceil(sum of n) arrivals of the
@@ -177,11 +177,11 @@ class ActiveArmElimination(Baseline):
     """Layers that see fewer arrivals, and so less corruption, correct the layers below them.
 
     Lykouris, Mirrokni and Paes Leme (2018), per context. Layer l = 1..ceil(log2 T) gets an arrival
-    with probability 2^−l (what is left goes to layer 1). It plays the action it played least among
+    with probability 2^−l (the remainder goes to layer 1). It plays the action it played least among
     its active ones, or among those of the next layer that has any. An action whose mean in the
     layer is more than the two widths below another active one is deleted from the layer and from
-    all layers before it. With n plays in the layer the width is sqrt(x) + x,
-    x = log(4 K T log2(T)/delta)/n.
+    all layers before it. With n plays in the layer the width is sqrt(x) + x, x = log(4 K T
+    log2(T)/delta)/n.
 
     Guarantee: rewards in [0, 1], total corruption C: regret O((K C log(KT/delta) + log T) · sum
     over actions of log(KT/delta)/gap) with probability 1 − delta. C is linear in T when a fixed

@@ -61,7 +61,7 @@ class _Moments:
         return _Moments(self.grams - other.grams, self.products - other.products)
 
     def effects(self, variance: float, penalty: float) -> tuple[FloatArray, FloatArray]:
-        """Return the shared effects b₀ and those of each action beyond, b_a.
+        """Return the shared effects b₀ and the additional ones of each action, b_a.
 
         b₀ is a ridge fit of all plays, b_a one of the residuals of an action's plays.
         """

@@ -48,7 +48,8 @@ MIXED = 0.01
 
 ONE_LEAF = "one leaf"
 
-#: Ours: what is compared with it, and the share of the users, in units of alpha, that a leaf needs.
+#: Ours: alternative minimum share of the users per leaf, in units of alpha, and the value compared
+#: with it.
 CANDIDATES = {"tree": 1.0, "tree, small leaves": 0.0, ADVICE: 0.0}
 
 
@@ -120,7 +121,7 @@ def learn_shape(
     *,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Shape:
-    """Learn a partition of attributes from a log, some users of which may have been forged.
+    """Learn a partition of attributes from a log that some users may have forged.
 
     Parameters
     ----------

@@ -260,7 +260,7 @@ Source = Callable[[Call], Awaitable[Any]]
 
 
 def _viewer_of(request: Request) -> Key | None:
-    """Return the key of an admin who is signed in; None if they have to sign in first."""
+    """Return the key of the admin who is signed in; None if they have to sign in first."""
     service: Service = request.app.state.service
     if not service.needs_keys:
         check_origin(dict(request.scope["headers"]))
@@ -328,7 +328,7 @@ def _page(
     area: str = "",
     status: int = 200,
 ) -> Response:
-    """Return a whole page with a macro in it; ``area`` says where in the navigation it is."""
+    """Return a whole page with a macro in it; ``area`` is the active entry of the navigation."""
     campaign = None if call is None else call.path.get("campaign")
     inside = content(name, *values)
     is_signed_in = viewer is not _NOBODY
@@ -336,7 +336,7 @@ def _page(
 
 
 def _page_of(name: str, title: str, area: str, *sources: Source) -> Show:
-    """Return a page that shows what some routes return; its title is the campaign's by default."""
+    """Return a page with the results of some routes; its title is the campaign's by default."""
 
     async def show(call: Call, viewer: Key) -> Response:
         values = [call.campaign, *[await source(call) for source in sources]]
@@ -346,7 +346,7 @@ def _page_of(name: str, title: str, area: str, *sources: Source) -> Show:
 
 
 def _part_of(name: str, source: Source) -> Show:
-    """Return a part of a page, for htmx to swap in, that shows what a route returns."""
+    """Return a part of a page, for htmx to swap in, that shows the result of a route."""
 
     async def show(call: Call, _: Key) -> Response:
         return _html(content(name, call.campaign, await source(call)))
@@ -355,7 +355,7 @@ def _part_of(name: str, source: Source) -> Show:
 
 
 def _done(work: Source, area: str) -> Show:
-    """Return a handler that does what a route does, and goes to a page of the campaign."""
+    """Return a handler that runs a route, and redirects to a page of the campaign."""
 
     async def show(call: Call, _: Key) -> Response:
         await work(call)

@@ -95,7 +95,7 @@ class Briefing:
 
     @property
     def context_probabilities(self) -> FloatArray:
-        """Return how often good users come with each context, shape (n_contexts,)."""
+        """Return the frequency of contexts among good users, shape (n_contexts,)."""
         return self._bandit("context_probabilities").context_probabilities
 
     @property

@@ -68,8 +68,8 @@ class ContextPoisoning(Push):
     """Push from the most frequent contexts (mode=crowd) or from the rarest (mode=inflate).
 
     The frequency of contexts is estimated from those that nature gives to the coalition's accounts.
-    A crowd comes with any of the A most frequent contexts (the paper's S₊); to inflate, all come
-    with the rarest context, so that it looks frequent.
+    A crowd visits any of the A most frequent contexts (the paper's S₊); to inflate, all visit the
+    rarest context, so that it looks frequent.
     """
 
     knows = Knowledge.ALGORITHM
@@ -127,7 +127,7 @@ class Extreme(Attack):
 
 
 class HeavyTail(Attack):
-    """Draws of a Cauchy law: positive for the target, negative for the rival, both elsewhere."""
+    """Cauchy draws: positive for the target, negative for the rival, both elsewhere."""
 
     scale: float = positive(1.0)  # the median size of a reward
 
@@ -144,7 +144,7 @@ class HeavyTail(Attack):
 class IdGrinding(Push):
     """Push from account names chosen to fall into one group of a guessable assignment.
 
-    The coalition hashes candidate names as the algorithm does, with the secret it believes in. Of
+    The coalition hashes candidate names as the algorithm does, with its guess of the secret. Of
     the group's names it takes the share that freely chosen names would give it,
     alpha A / (1 - alpha + alpha A) instead of alpha; the other accounts have random names. With a
     wrong guess of the secret, its names fall into random groups. The default is all zeros, as if
@@ -216,13 +216,13 @@ class Bandwagon(Shilling):
 
 
 class PowerUser(Shilling):
-    """Honest accounts that come as often as c_L allows, except for praising the target."""
+    """Accounts that come as often as c_L allows, honest except that they praise the target."""
 
     is_eager = True
 
 
 class RunnerUpSwap(Attack):
-    """Best and runner-up exchanged, honest about everything else.
+    """Swap best and runner-up, and be honest about everything else.
 
     ``strength`` is the probability that a reward is the end of the range (highest for the
     runner-up, lowest for the best); otherwise it is an honest draw of the other action. 0 is a pure

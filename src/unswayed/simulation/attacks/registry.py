@@ -130,7 +130,7 @@ ATTACKS: dict[str, type[Attack]] = {
 
 
 def attacks_by_name() -> dict[str, type[Attack]]:
-    """Return all attacks by name, those of plugins included."""
+    """Return all attacks by name, including those of plugins."""
     load_plugins()
     return ATTACKS
 

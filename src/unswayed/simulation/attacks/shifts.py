@@ -64,8 +64,8 @@ class HideInCovariance(Shifting):
     that all lie D from the mean add alpha (1 - alpha) D², so the variance is T times the honest
     one for D = sigma sqrt(m) sqrt((T - 1 + alpha) / (alpha (1 - alpha))): a shift of D / m a play.
     With k directions the coalition splits into k parts, each with its own share of the contexts;
-    each part is smaller, so it may shift farther. T, the threshold, is the top eigenvalue, relative
-    to the honest one, that passes unseen.
+    each part is smaller, so it may shift farther. T, the threshold, is the largest top eigenvalue,
+    relative to the honest one, that passes undetected.
     """
 
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
@@ -104,7 +104,7 @@ class VarianceShell(Shifting):
 class Subtractive(Attack):
     """Honest draws with one tail withheld: best of k for the target, worst for the rival.
 
-    Every reward is one that a good user gives as well; what is missing is the other tail.
+    Every reward is one that a good user may give; only the other tail is missing.
     """
 
     knows = Knowledge.BANDIT
@@ -179,9 +179,9 @@ class HidingOneSided(Attack):
     """The paper's E^(n): histories that make the best action look like the runner-up.
 
     Rewards of contested actions come from urns whose counts hide which action is best. Every
-    account has an urn of ``plays`` rewards for each context. It draws from it at each visit of the
+    account has an urn of ``plays`` rewards for each context. It is drawn from at each visit of the
     context, whether or not the contested action is then played: the order in an urn is uniformly
-    random, so what is shown of it is hidden just as well as a beginning of it.
+    random, so any part of it is hidden as well as its beginning.
     """
 
     name = "hiding"
@@ -265,8 +265,8 @@ class Ladder(Shifting):
 
     Clustering that joins users who look alike, link by link, puts everybody into one
     cluster: the first rung looks like a good user, each rung like the next, and the accounts on the
-    top pull as far as they like. Accounts have no noise where they lie, so that neighbours look
-    alike for longer.
+    top pull as far as they like. Accounts have no noise in the cells where they lie, so that
+    neighbours look alike for longer.
     """
 
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
@@ -292,9 +292,9 @@ LARGEST_MEMORY = 50_000_000
 def trim_edge(*, alpha: float, trim: float) -> float:
     """Return where user means should lie, in standard deviations of good users' means.
 
-    With a share ``trim`` cut at each end, x* = Phi^-1(1 - (trim - alpha) / (1 - alpha)): beyond x*
-    are just so many good users that they and the coalition together fill what is cut. The bias
-    is then as large as with rewards at infinity, from rewards that look ordinary.
+    With a share ``trim`` cut at each end, x* = Phi^-1(1 - (trim - alpha) / (1 - alpha)): the good
+    users beyond x* and the coalition together are exactly the share that is cut. The bias is then
+    as large as with infinite rewards, but the rewards look ordinary.
 
     >>> round(trim_edge(alpha=0.1, trim=0.2), 4)
     1.2206
@@ -310,9 +310,9 @@ class TrimEdge(Replaying):
 
     Means and deviations of good users are estimated from the histories. Each reward tops up the
     account's total in that (context, action) to n mu + x* sigma sqrt(n), so that its mean over n
-    plays lies x* deviations of such a mean from mu. Binary totals are rounded. Of an account's
-    visits to a context in one round the first makes up for what is missing, the others add their
-    own part. Other actions replay good histories.
+    plays lies x* deviations of such a mean from mu. Binary totals are rounded. In each round, an
+    account's first visit to a context makes up for the deficit, the others add their own part.
+    Other actions replay good histories.
     """
 
     knows = Knowledge.ALGORITHM | Knowledge.HISTORIES
