@@ -41,7 +41,7 @@ def test_without_a_writable_cache_loops_are_compiled_and_a_note_says_so(tmp_path
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x80\x05K\x01."])
-def test_a_damaged_cache_is_compiled_anew(damage: bytes, tmp_path: Path) -> None:
+def test_a_damaged_cache_is_compiled_again(damage: bytes, tmp_path: Path) -> None:
     expected = run(USE, tmp_path, NUMBA_CACHE_DIR=str(tmp_path)).stdout
     files = [path for path in tmp_path.rglob("*") if path.suffix in (".nbi", ".nbc")]
     assert files

@@ -165,7 +165,7 @@ def test_pages_are_short_enough_to_be_read() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(ROOT.glob("docs/notebooks/*.ipynb")), ids=lambda p: p.stem)
-def test_a_notebook_runs_and_prints_what_it_holds(path: Path) -> None:
+def test_a_notebook_reproduces_its_outputs(path: Path) -> None:
     """Run ``scripts/run-notebooks`` when this fails and the new output is right."""
     script = runpy.run_path(str(ROOT / "scripts/run-notebooks"))
     notebook = json.loads(path.read_text(encoding="utf-8"))

@@ -49,7 +49,7 @@ def test_every_block_has_a_language_that_is_run_or_a_reason() -> None:
     assert unrun <= MOST_UNRUN
 
 
-def test_the_reader_notices_what_is_wrong(tmp_path: Path) -> None:
+def test_the_page_runner_detects_errors(tmp_path: Path) -> None:
     """The negative control: a wrong output, a command that fails, a wrong transcript."""
     for kind, text in (
         ("python", ">>> 1 + 1\n3\n"),

@@ -63,7 +63,7 @@ def shell_blocks(section: str) -> list[Block]:
 def install_beside_runtime_packages(wheel: Path, folder: Path) -> Path:
     """Install the wheel where only the packages of the runtime lock can be imported.
 
-    Packages are links to those of this environment; compiled loops are taken along.
+    Packages are links to those of this environment; compiled loops are copied.
     """
     venv.create(folder, symlinks=True)
     (site,) = folder.glob("lib/python*/site-packages")

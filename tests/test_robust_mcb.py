@@ -33,13 +33,13 @@ def test_predict_warns_of_contexts_that_it_does_not_know(learner: RobustMCB) -> 
 
 def test_a_clone_has_the_parameters_and_nothing_else(learner: RobustMCB) -> None:
     learner.set_params(method="paper", actions=["tea", "milk", "water"])
-    copy = learner.__sklearn_clone__()  # what sklearn.base.clone calls
+    copy = learner.__sklearn_clone__()  # called by sklearn.base.clone
     assert copy.get_params() == learner.get_params()
     with pytest.raises(InputError, match="fit"):
         copy.predict(["home"])
 
 
-def test_parameters_change_what_is_learned_next(learner: RobustMCB) -> None:
+def test_changed_parameters_take_effect_at_the_next_fit(learner: RobustMCB) -> None:
     """The log stays; with fewer assumed colluders another policy comes out."""
     assert learner.set_params(alpha=0.3) is learner
     assert learner.policy().alpha == 0.3

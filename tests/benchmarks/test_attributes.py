@@ -44,7 +44,7 @@ def test_the_best_actions_score_one_and_random_ones_zero(rng: np.random.Generato
     assert not build(replace(kind, attack="peace"), 0).is_bot.any()
 
 
-def test_advice_may_name_an_action_when_all_users_are_together_and_not_before() -> None:
+def test_advice_of_all_users_may_name_an_action_that_no_fold_named() -> None:
     """Every event has a leaf, even if no fold's advice named that action."""
     kind = Kind(
         truth="piecewise",

@@ -78,7 +78,7 @@ def test_a_policy_with_wrong_values_is_refused_or_comes_back(
 
 
 @pytest.mark.parametrize("read", [[], {"columns": 7}, {"bins": {"price": "x"}}])
-def test_a_policy_that_says_nonsense_of_its_log_still_predicts_by_named_columns(
+def test_a_policy_with_an_invalid_record_of_its_log_still_predicts_by_named_columns(
     read: Any, tmp_path: Path
 ) -> None:
     policy = Policy.from_json({**sound(), "source": {"read": read}})

@@ -63,7 +63,7 @@ def test_decisions_of_another_rule_override_the_means() -> None:
 
 
 @pytest.mark.parametrize("policy", [EXCLUDED, DECIDED], ids=["excluded", "decided"])
-def test_what_is_written_decides_the_same_and_marks_what_is_excluded(
+def test_a_written_policy_decides_the_same_and_marks_excluded_actions(
     policy: Policy, tmp_path: Path
 ) -> None:
     policy.save(tmp_path / "policy.json")
@@ -81,7 +81,7 @@ def test_what_is_written_decides_the_same_and_marks_what_is_excluded(
     assert again.cells()["is_excluded"].tolist() == OUT.ravel().tolist()
 
 
-def test_a_file_without_a_list_of_decisions_goes_by_the_means() -> None:
+def test_a_file_without_a_list_of_decisions_uses_the_means() -> None:
     def without(value: dict[str, Any]) -> None:
         del value["policy"]
 

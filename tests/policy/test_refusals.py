@@ -86,9 +86,7 @@ def ruled(**options: Any) -> Callable[[], EpochPlan]:
         ),
     ],
 )
-def test_a_plan_that_cannot_be_is_refused_in_one_sentence(
-    call: Callable[[], Any], sentence: str
-) -> None:
+def test_an_invalid_plan_is_refused_in_one_sentence(call: Callable[[], Any], sentence: str) -> None:
     assert refusal(call) == sentence
 
 
@@ -156,7 +154,7 @@ def test_a_file_that_holds_no_policy_is_named_with_the_reason(
         ("mean_rewards", {"lunch": {"tea": {}}}, "'soup'"),
     ],
 )
-def test_a_damaged_policy_says_what_is_missing_or_malformed(
+def test_a_damaged_policy_names_the_missing_or_malformed_field(
     key: str, wrong: Any, named: str
 ) -> None:
     assert refusal(Policy.from_json, {**written(), key: wrong}) == (

@@ -65,7 +65,7 @@ def test_the_answer_comes_first_and_error_rates_are_said(page: str, audit: Audit
     assert "What no method could have detected" in text
 
 
-def test_pictures_say_what_they_show_and_numbers_are_decimals(page: str) -> None:
+def test_pictures_have_captions_and_numbers_are_decimals(page: str) -> None:
     assert len(page.encode()) < 1_000_000
     pictures = re.findall(r"<svg.*?</svg>", page)
     assert len(pictures) > 6

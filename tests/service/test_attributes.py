@@ -257,7 +257,7 @@ def test_lists_rankings_and_shadow_mode_work_with_attributes(tmp_path: Path) -> 
         assert record.attributes["country"] == "NO"
 
 
-def test_long_rules_are_shortened_and_told_apart() -> None:
+def test_long_rules_are_shortened_and_stay_distinct() -> None:
     """They are database keys, and PostgreSQL accepts keys of 2,700 bytes."""
     features = tuple(
         Feature(f"x{n}", levels=tuple(f"{letter * 60} {n}" for letter in "abcdef"))

@@ -53,7 +53,7 @@ def receive(connection: socket.socket, end: bytes) -> None:
         found += part
 
 
-def test_answers_go_on_after_an_expectation_and_end_after_nonsense(sqlite_shop: Running) -> None:
+def test_responses_end_after_invalid_data(sqlite_shop: Running) -> None:
     host, port = sqlite_shop.address.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as connection:
         for _ in range(3):

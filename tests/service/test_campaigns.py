@@ -87,7 +87,7 @@ def test_servers_on_one_store_decide_alike_and_learn_of_changes_within_a_second(
         assert one.refused("POST", "/v1/shop/reward", gone) == (403, "bad_token")
 
 
-def test_keys_open_what_their_role_says_and_nothing_else(tmp_path: Path) -> None:
+def test_keys_grant_what_their_role_allows_and_nothing_else(tmp_path: Path) -> None:
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, needs_keys=True) as server:
         visit = {"user": "ann", "context": "lunch"}
         assert server.refused("POST", "/v1/shop/decide", visit) == (401, "no_key")
@@ -213,7 +213,7 @@ def test_an_address_writes_no_line_into_the_log(
     assert "forged" not in "".join(text)
 
 
-def test_what_is_not_json_is_refused(sqlite_shop: Running) -> None:
+def test_invalid_json_is_refused(sqlite_shop: Running) -> None:
     for raw in (b"", b"{", b"\xff", b'{"user": "\\ud800", "context": "lunch"}'):
         response = sqlite_shop.http.post("/v1/shop/decide", content=raw)
         assert (response.status_code, response.json()["error"]["code"]) == (400, "not_json"), raw

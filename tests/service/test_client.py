@@ -196,7 +196,7 @@ def test_serve_refuses_to_listen_beyond_loopback_without_keys(tmp_path: Path) ->
         ({"host": "192.0.2.1"}, "--make-key"),
     ],
 )
-def test_serve_says_in_one_sentence_what_is_wrong(
+def test_serve_names_an_error_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], word: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -224,7 +224,7 @@ def test_serve_says_in_one_sentence_what_is_wrong(
         ("[campaigns.shop]\ncontexts = ['a']\nactions = ['x', 'x']", "'x' is given twice"),
     ],
 )
-def test_a_bad_configuration_names_what_is_wrong(tmp_path: Path, text: str, word: str) -> None:
+def test_a_bad_configuration_names_the_error(tmp_path: Path, text: str, word: str) -> None:
     path = tmp_path / "shop.toml"
     path.write_text(text)
     with pytest.raises(InputError, match=word):

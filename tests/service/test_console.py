@@ -100,7 +100,7 @@ def test_every_page_fits_wide_and_narrow_light_and_dark(
     assert len(backs) == 2  # light and dark differ
 
 
-def test_a_phone_shows_the_map_first_and_that_tables_go_on(
+def test_a_phone_shows_the_map_first_and_marks_tables_that_scroll(
     learned_shop: Running, quiet: Browser, tmp_path: Path
 ) -> None:
     """Tables that scroll to the right have a shadow there, others have none."""
@@ -153,7 +153,7 @@ def test_the_map_marks_the_cells_of_actions_that_are_ruled_out() -> None:
     assert "> ruled out<" not in content("map", policy.to_json())
 
 
-def test_the_map_names_what_its_intervals_assume() -> None:
+def test_the_map_names_the_assumptions_of_its_intervals() -> None:
     policy = learned_policy(SHOP.contexts, SHOP.actions).to_json()
     assert "Intervals hold if" not in content("map", policy)
     assumed = {"intervals": {"condition": "rewards can only be 0 or 1, as all in this log"}}
@@ -259,7 +259,7 @@ def test_a_learning_job_is_started_and_its_failure_is_shown(
     quiet.until(f"document.querySelector('main').innerText.includes({json.dumps(error)})")
 
 
-def test_the_page_of_a_decision_says_why(learned_shop: Running, quiet: Browser) -> None:
+def test_the_page_of_a_decision_gives_the_reason(learned_shop: Running, quiet: Browser) -> None:
     decision = learned_shop.decide("user-3", "dinner")["id"]
     until(lambda: learned_shop.get("/v1/shop/status")["decisions"] == 121)
     why = learned_shop.get(f"/v1/shop/decisions/{decision}/explain")
@@ -362,7 +362,7 @@ def test_with_keys_an_admin_signs_in_and_nobody_else_sees_anything(
         quiet.leave()
 
 
-def test_a_session_ends_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert pages.SESSION_SECONDS == 12 * 3600
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, needs_keys=True) as shop:
         with shop.prepared.database.connected() as connection, connection.transaction():
@@ -389,7 +389,7 @@ def test_other_sites_cannot_send_forms(sqlite_shop: Running) -> None:
     assert post(sqlite_shop, version).status_code == 303
 
 
-def test_pages_hold_no_script_and_load_only_what_is_in_the_package(sqlite_shop: Running) -> None:
+def test_pages_have_no_inline_script_and_load_only_own_files(sqlite_shop: Running) -> None:
     answer = sqlite_shop.http.get("/", headers=HTML)
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy

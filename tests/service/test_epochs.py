@@ -36,7 +36,7 @@ def test_the_plan_is_the_one_of_the_epoch_learner() -> None:
     assert found.rule("lunch").explorer_share < 1.0
 
 
-def test_an_interval_that_assumes_what_nobody_stated_pauses_nothing() -> None:
+def test_an_interval_with_an_unstated_assumption_pauses_nothing() -> None:
     """All rewards in the log were 0 or 1, but the campaign does not state that they must be."""
     assumed = replace(POLICY, source={"intervals": {"is_assumed": True}}, sampling_errors=None)
     start = make_plan("shop", SHOP)
@@ -91,7 +91,7 @@ def test_an_alarm_is_remembered_and_more_is_explored() -> None:
     assert next_plan_of(alarmed, changed, POLICY).is_alarmed
 
 
-def test_in_serve_mode_the_set_share_explores_what_survived() -> None:
+def test_in_serve_mode_the_set_share_explores_the_surviving_actions() -> None:
     served = msgspec.structs.replace(SHOP, mode="serve", explore_share=0.3, control_share=0.2)
     plan = next_plan_of(make_plan("shop", served), served, POLICY, GROWN)
     assert plan.rule("lunch").surviving == ("soup",)
@@ -153,7 +153,7 @@ def test_a_restart_resumes_the_plan(store: str, tmp_path: Path) -> None:
             assert plan_of(connection, "shop", 3)[0].epoch == 2
 
 
-def test_epochs_go_on_from_the_plan_of_before_a_change_of_settings(sqlite_shop: Running) -> None:
+def test_a_change_of_settings_keeps_the_current_epoch(sqlite_shop: Running) -> None:
     publish(sqlite_shop, GROWN)
     sqlite_shop.call("PATCH", "/v1/shop", {"control_share": 0.2}).raise_for_status()
     plan = sqlite_shop.get("/v1/shop/policy")["plan"]

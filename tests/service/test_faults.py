@@ -199,7 +199,7 @@ def full_disk(folder: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
-def test_a_full_disk_gives_503_and_the_service_returns_by_itself(
+def test_a_full_disk_gives_503_and_the_service_recovers_by_itself(
     tmp_path: Path, goes_on: bool
 ) -> None:
     limits = ServerSettings(decide_without_store=goes_on)

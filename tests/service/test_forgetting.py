@@ -16,7 +16,7 @@ from unswayed.service.tokens import Signer, encode_record, signing_keys
 from unswayed.service.upkeep import check_store
 
 
-def test_a_forgotten_user_is_gone_and_does_not_come_back(store: str, tmp_path: Path) -> None:
+def test_a_forgotten_user_is_erased_and_does_not_come_back(store: str, tmp_path: Path) -> None:
     settings = msgspec.structs.replace(SHOP, reward_window=600.0)
     with running(store, tmp_path, settings) as server, running(store, tmp_path, settings) as other:
         tokens = {}

@@ -152,7 +152,7 @@ def test_jobs_of_before_the_clock_was_set_back_stop_no_learning(store: str, tmp_
         server.call("PATCH", "/v1/shop", {"learn_every": 0.0}).raise_for_status()
 
 
-def test_the_service_learns_by_itself_when_it_is_asked_to(tmp_path: Path) -> None:
+def test_the_service_learns_by_itself_if_configured(tmp_path: Path) -> None:
     settings = msgspec.structs.replace(ATTACKED, learn_every=0.5)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
         until(lambda: len(server.get("/v1/shop/learn")["jobs"]) >= 1, 20.0)
@@ -164,7 +164,7 @@ def test_the_service_learns_by_itself_when_it_is_asked_to(tmp_path: Path) -> Non
         )
 
 
-def test_users_weigh_no_more_beyond_the_cap(tmp_path: Path, rng: np.random.Generator) -> None:
+def test_users_have_no_more_weight_beyond_the_cap(tmp_path: Path, rng: np.random.Generator) -> None:
     settings = msgspec.structs.replace(ATTACKED, max_interactions_per_user=10)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
         visit(server, rng, n_users=200, visits=3, colluders=0.0)
@@ -237,7 +237,7 @@ def test_the_report_shows_the_uplift_over_users_held_back(
     assert same["note"].startswith("decisions under policy 0, first served ")
 
 
-def test_a_report_right_after_a_roll_out_says_so(sqlite_shop: Running) -> None:
+def test_a_report_right_after_a_roll_out_states_that(sqlite_shop: Running) -> None:
     publish_learned(sqlite_shop, SHOP.contexts, SHOP.actions)
     found = sqlite_shop.get("/v1/shop/report")
     assert (found["policy"], found["decisions"]) == (1, 0)

@@ -281,7 +281,7 @@ def test_a_crowd_of_slow_clients_shuts_nobody_out(tmp_path: Path) -> None:
         assert n_open <= limits.max_connections
 
 
-def test_a_worker_takes_no_more_connections_than_it_has_descriptors(tmp_path: Path) -> None:
+def test_a_worker_accepts_no_more_connections_than_it_has_descriptors(tmp_path: Path) -> None:
     with (
         command(*configured(tmp_path), folder=tmp_path, most_files=250) as (_, address),
         ExitStack() as open_,
@@ -499,7 +499,7 @@ def test_a_campaign_of_the_configuration_begins_with_a_policy(tmp_path: Path) ->
         load_configuration(file)
 
 
-def test_the_file_wins_and_says_what_it_changes(
+def test_the_file_takes_precedence_and_changes_are_reported(
     store: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     secret = tmp_path / "secret"
@@ -510,7 +510,7 @@ def test_the_file_wins_and_says_what_it_changes(
     assert caplog.messages == ["campaign 'shop': the configuration file wins: alpha 0.1 -> 0.3."]
 
 
-def test_what_is_logged_before_it_serves_is_json_too(tmp_path: Path) -> None:
+def test_log_lines_before_serving_are_json_too(tmp_path: Path) -> None:
     options = configured(tmp_path)
     (tmp_path / "shop.toml").write_text(f"{(tmp_path / 'shop.toml').read_text()}alpha = 0.2\n")
     before = load_configuration(tmp_path / "shop.toml")

@@ -239,7 +239,7 @@ def test_shadow_mode_returns_the_callers_action_and_counts_matches(
     assert [rows[response["id"]]["propensity"] for response in responses] == [0.5, 0.5, 0.5, None]
 
 
-def test_settings_name_what_is_wrong() -> None:
+def test_invalid_settings_are_named() -> None:
     good = {"contexts": ["a"], "actions": ["x", "y"]}
     from unswayed.errors import InputError
     from unswayed.service.settings import parsed_settings
@@ -298,7 +298,7 @@ def test_a_clock_that_is_behind_loses_no_reward(
     assert closed(sqlite_shop)[decision["id"]]["reward"] == 1.0
 
 
-def test_counters_count_what_is_new(shop: Running) -> None:
+def test_counters_count_only_new_rewards(shop: Running) -> None:
     for _ in range(3):
         decision = shop.decide(idempotency_key="once")
         shop.post("/v1/shop/reward", {"token": decision["token"], "reward": 1.0})
@@ -349,7 +349,7 @@ def test_a_page_reports_what_it_shows(tmp_path: Path) -> None:
         assert [bytes(row[0]).hex() for row in rows] == [seen["id"]] != [unseen["id"]]
 
 
-def test_decisions_that_nobody_saw_do_not_count_where_activation_is_used(tmp_path: Path) -> None:
+def test_unseen_decisions_do_not_count_where_activation_is_used(tmp_path: Path) -> None:
     settings = msgspec.structs.replace(SHOP, is_deferred=True)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
         for number in range(40):

@@ -50,7 +50,7 @@ def test_a_backup_of_a_busy_store_is_a_store(store: str, tmp_path: Path) -> None
         back_up(store, copy)
 
 
-def test_a_check_finds_what_is_damaged(store: str, tmp_path: Path) -> None:
+def test_a_check_finds_damage(store: str, tmp_path: Path) -> None:
     with running(store, tmp_path) as server:
         for number in range(3):
             token = server.decide(f"user {number}")["token"]

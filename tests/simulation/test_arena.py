@@ -47,7 +47,7 @@ def recorded(
 
 
 @pytest.mark.parametrize("order", Order)
-def test_good_users_do_the_same_whatever_is_learned_or_attacked(order: Order, seed: int) -> None:
+def test_good_users_do_not_depend_on_learner_or_attack(order: Order, seed: int) -> None:
     crowd = crowd_with(arrivals=Arrivals(order=order), perturbation=0.1)
     first, accounts = recorded(Recorder, make_attack("push"), seed=seed, crowd=crowd)
     other, same_accounts = recorded(

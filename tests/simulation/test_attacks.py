@@ -85,7 +85,7 @@ def test_every_attack_runs_in_every_kind_of_world(
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_every_attack_says_what_it_is(name: str) -> None:
+def test_every_attack_has_a_name_and_a_summary(name: str) -> None:
     kind = ATTACKS[name]
     assert kind.name == name
     assert 10 < len(kind.summary) < 100

@@ -55,7 +55,7 @@ class Spy(Attack):
 
 @pytest.mark.parametrize("asks", NEEDED)
 @pytest.mark.parametrize("knows", [Knowledge(value) for value in range(8)])
-def test_an_attack_gets_what_it_claims_and_nothing_else(
+def test_an_attack_gets_the_declared_knowledge_and_nothing_else(
     asks: str, knows: Knowledge, seed: int
 ) -> None:
     spy = Spy(knows=knows, asks=asks)
@@ -82,7 +82,7 @@ def test_honest_rewards_take_knowledge_of_the_bandit(seed: int) -> None:
         spy.briefing.honest_rewards(np.zeros((1, 5)), spy.rng)
 
 
-def test_wrappers_tell_the_inner_attack_no_more_than_it_knows(seed: int) -> None:
+def test_wrappers_reveal_to_the_inner_attack_no_more_than_it_declares(seed: int) -> None:
     inner = Spy(knows=Knowledge.OBLIVIOUS, asks="mean_rewards")
     wrapped = ATTACKS["sleeper"](inner=inner)  # type: ignore[call-arg]  # every wrapper takes one
     with pytest.raises(ForbiddenKnowledgeError, match="mean_rewards"):

@@ -112,7 +112,7 @@ def test_sums_over_cells_do_not_depend_on_blocks(rng: np.random.Generator) -> No
     assert blocked.cell_users().sum() == len(whole.cells)
 
 
-def test_what_is_made_of_each_block_has_the_same_users(rng: np.random.Generator) -> None:
+def test_results_per_block_have_the_same_users(rng: np.random.Generator) -> None:
     whole = replace(tallies(rng), bounds=BOUNDS)
     doubled = whole.transformed(lambda block, factor: block.scaled(factor), 2.0)
     assert (doubled.n_users, doubled.n_contexts, doubled.n_actions) == (300, 12, 4)

@@ -47,7 +47,7 @@ def test_the_order_of_rows_does_not_matter() -> None:
     assert digest_of(whole) == digest_of(turned)
 
 
-def test_both_halves_of_a_digest_tell_logs_apart() -> None:
+def test_both_halves_of_a_digest_distinguish_logs() -> None:
     """The two hashes are independent, so a collision in one is none in the other."""
     first, second = (digest_of(log) for log in (Events.of(**COLUMNS), changed("rewards", 0.75)))
     assert all(before != after for before, after in zip(first, second, strict=True))

@@ -108,7 +108,7 @@ def test_invalid_events_are_refused_in_one_sentence(call: Callable[[], Any], sen
         ),
     ],
 )
-def test_a_log_from_which_nothing_can_be_learned_says_what_would_help(
+def test_an_unlearnable_log_is_refused_with_a_remedy(
     changes: dict[str, Any], sentence: str
 ) -> None:
     assert refusal(check_learnable, replace(SOUND, **changes), alpha=0.2) == sentence

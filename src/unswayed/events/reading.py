@@ -120,7 +120,7 @@ class Provenance:
                 value["last_time"],
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"what is written of a log is damaged: {error}.") from error
+            raise InputError(f"the record of a log is damaged: {error}.") from error
 
 
 @dataclass(frozen=True, slots=True)

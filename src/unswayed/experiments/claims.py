@@ -164,7 +164,7 @@ MARGIN = 0.03
 """Ours: a tenth of the paper's gap; smaller differences count as none."""
 
 ROOT_SLOPE = -0.45
-"""Ours: a slope of -1/2, up to a tenth of it."""
+"""Ours: the largest accepted slope, -1/2 plus a tolerance of a tenth."""
 
 WIDEST = 0.5
 """Ours: a wider interval for the slope gives no verdict."""

@@ -113,7 +113,7 @@ def test_zeros_that_are_not_stored_count_like_stored_ones() -> None:
         assert getattr(stored, name).tolist() == getattr(implicit, name).tolist()
 
 
-def test_a_plain_mean_falls_to_a_single_point() -> None:
+def test_a_single_point_changes_a_plain_mean() -> None:
     """Negative control: without a cut, no margin protects."""
     assert flips_of([[100.0] * 50, [0.0] * 50], [0, 0]).fewest[0] == 1
 
