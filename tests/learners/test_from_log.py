@@ -174,6 +174,8 @@ def test_logs_are_added_to_a_folder_and_learned_from_together(
         f"learned from 2 logs in {tmp_path}.",
     ]
     assert both.provenance.n_rows == 80
+    whole = learn(pa.concat_tables([first, second.slice(1)]))
+    np.testing.assert_array_equal(both.policy.mean_rewards, whole.policy.mean_rewards)
     del heard[:]
     again = learn(None, tallies=tmp_path, on_step=heard.append)
     assert heard == ["reading", "validating", "learning"]
@@ -181,7 +183,7 @@ def test_logs_are_added_to_a_folder_and_learned_from_together(
     assert again.notes[0] == f"learned from 2 logs in {tmp_path}."
     assert again.provenance == both.provenance
     np.testing.assert_array_equal(again.policy.mean_rewards, both.policy.mean_rewards)
-    assert len(recorded.given) == 3
+    assert len(recorded.given) == 4
 
 
 def test_options_that_a_folder_cannot_support_are_refused(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from unswayed.errors import InputError
 from unswayed.events import Labels
 from unswayed.policy import Policy
+from unswayed.policy.partition import Feature, Partition, Split
 
 
 def make_policy(contexts: list[Any], actions: list[Any], means: Any, **options: Any) -> Policy:
@@ -27,6 +28,16 @@ def make_policy(contexts: list[Any], actions: list[Any], means: Any, **options: 
         method="paper",
         **options,
     )
+
+
+def policy_by_age() -> Policy:
+    """Return a policy of two leaves: tea for users under 30, and milk for older ones."""
+    nodes = (Split(0, ((2,), (3,)), (1, 2)), None, None)
+    partition = Partition((Feature("age", edges=(30.0,)),), nodes)
+    means = np.array([[0.1, 0.3], [0.3, 0.1]])
+    labels = list(partition.labels)
+    made = make_policy(labels, ["tea", "milk"], means)
+    return replace(made, counts=np.full((2, 2), 100), partition=partition)
 
 
 SHOP = make_policy(["home", "search"], ["tea", "milk"], np.array([[0.2, 0.6], [0.5, 0.4]]))

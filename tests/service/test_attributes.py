@@ -19,13 +19,13 @@ import pytest
 from openfeature.evaluation_context import EvaluationContext
 from openfeature.exception import ErrorCode
 
+from tests.policy.test_policy import policy_by_age
 from tests.service.running import Running, command, running, until
 from tests.service.test_learning import learned
 from tests.service.test_typescript import CLIENT
 from tests.service.test_upkeep import unswayed
 from unswayed import Client, learn_log
 from unswayed.errors import InputError
-from unswayed.events import Labels
 from unswayed.policy import Policy
 from unswayed.policy.partition import Feature, Partition, Split
 from unswayed.service.client import ServedDecision, ServiceError
@@ -275,21 +275,7 @@ def test_long_rules_are_shortened_and_stay_distinct() -> None:
 
 
 def test_a_policy_learned_from_features_is_served(tmp_path: Path) -> None:
-    age = Feature("age", edges=(30.0,))
-    partition = Partition((age,), (Split(0, ((2,), (3,)), (1, 2)), None, None))
-    means = np.array([[0.1, 0.3], [0.3, 0.1]])
-    policy = Policy(
-        context_labels=partition.labels,
-        action_labels=Labels.of(["tea", "milk"]),
-        mean_rewards=means,
-        low=means - 0.05,
-        high=means + 0.05,
-        counts=np.full((2, 2), 100),
-        context_probabilities=np.array([0.4, 0.6]),
-        alpha=0.1,
-        method="bounded",
-        partition=partition,
-    )
+    policy = policy_by_age()
     policy.save(tmp_path / "cafe.json")
     with command("--policy", "cafe.json", folder=tmp_path) as (_, address):
         with Client(address, "cafe") as client:

@@ -8,7 +8,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from contextlib import ExitStack, suppress
@@ -22,6 +21,7 @@ import pytest
 from tests.service.learned import learned_policy
 from tests.service.running import SHOP, Running, command, running, until
 from tests.service.test_faults import children
+from tests.service.test_upkeep import unswayed
 from unswayed import Client
 from unswayed.errors import InputError
 from unswayed.policy import new_secret
@@ -444,21 +444,16 @@ def test_a_store_whose_last_key_was_removed_stays_closed(sqlite_shop: Running) -
 
 
 def test_a_key_for_a_store_makes_no_campaign(tmp_path: Path) -> None:
-    def unswayed(*arguments: str) -> subprocess.CompletedProcess[str]:
-        path = Path(sys.executable).with_name("unswayed")
-        return subprocess.run(
-            [path, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-
     store = f"sqlite:///{tmp_path}/prod.db"
     prepared = prepare(Configuration(campaigns={"shop": SHOP}), store=store, secret_path=None)
-    assert unswayed("serve", "--store", store, "--make-key", "shop:decide").returncode == 0
+    made = unswayed(tmp_path, "serve", "--store", store, "--make-key", "shop:decide")
+    assert made.returncode == 0, made.stderr
     # Nor does serving it without a configuration.
     assert prepare(None, store=store, secret_path=None).names == prepared.names == ("shop",)
-    refused = unswayed("serve", "--store", store, "--make-key", "demo:decide")
+    refused = unswayed(tmp_path, "serve", "--store", store, "--make-key", "demo:decide")
     assert (refused.returncode, "no campaign 'demo'" in refused.stderr) == (2, True)
     new = f"sqlite:///{tmp_path}/new.db"
-    assert unswayed("serve", "--store", new, "--make-key", "*:admin").returncode == 0
+    assert unswayed(tmp_path, "serve", "--store", new, "--make-key", "*:admin").returncode == 0
     assert prepare(Configuration(), store=new, secret_path=None).names == ()
 
 
@@ -516,14 +511,8 @@ def test_log_lines_before_serving_are_json_too(tmp_path: Path) -> None:
     before = load_configuration(tmp_path / "shop.toml")
     prepare(before, store=options[-1], secret_path=None)
     configured(tmp_path)
-    program = Path(sys.executable).with_name("unswayed")
-    made = subprocess.run(
-        [program, "serve", *options, "--make-key", "*:admin"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    made = unswayed(tmp_path, "serve", *options, "--make-key", "*:admin")
+    assert made.returncode == 0, made.stderr
     (line,) = made.stderr.splitlines()
     assert json.loads(line)["message"].endswith("the configuration file wins: alpha 0.2 -> 0.1.")
 

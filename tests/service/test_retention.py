@@ -68,11 +68,7 @@ def test_decisions_are_deleted_when_they_are_old_enough(store: str, tmp_path: Pa
 
         until(lambda: set(left().values()) == {2}, 30.0)
         with database.connected() as connection:
-            kept = [
-                row["user"]
-                for batch in export_batches(connection, "shop")
-                for row in batch.to_pylist()
-            ]
+            kept = exported_users(connection)
         assert kept == ["user 3", "user 4"]
 
 
@@ -85,11 +81,7 @@ def test_decisions_being_deleted_are_not_learned_from(tmp_path: Path) -> None:
         changed = msgspec.json.encode(SHORT).decode()
         with server.prepared.database.connected() as connection:
             connection.execute("UPDATE campaigns SET settings = ?", changed)
-            kept = [
-                row["user"]
-                for batch in export_batches(connection, "shop")
-                for row in batch.to_pylist()
-            ]
+            kept = exported_users(connection)
     assert kept == ["user 1"]
 
 
