@@ -25,7 +25,6 @@ from unswayed import learn_log
 from unswayed.arrays import IntArray
 from unswayed.simulation.attributes import (
     ATTACKS,
-    LOUD,
     PLAYERS,
     TRUTHS,
     Attack,
@@ -41,6 +40,8 @@ from worlds.world import PARTS
 
 ALPHA = 0.12
 """The stated share; up to a tenth of the accounts lie."""
+
+LOUD = ("push", "segment", "forged")
 
 MOST_EXAMPLES = 1_500_000
 """Events times actions; larger logs are not written as text for Vowpal Wabbit."""

@@ -1,4 +1,4 @@
-"""A real browser for tests: Debian's Chromium without a screen, over its debugging pipe."""
+"""A real browser for tests: Headless Chromium from Debian, driven through its debugging pipe."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ FLAGS = (
     "--disable-sync",
 )
 
-#: Seconds that anything may take.
+#: Timeout in seconds for any step.
 PATIENCE = 30.0
 
 WIDE, NARROW = (1200, 900), (390, 844)
 
 
 class Browser:
-    """One tab; what pages complain of, and what they ask for, is kept."""
+    """One tab, which records console messages and requests."""
 
     def __init__(self, to: int, back: int) -> None:
         self._to, self._back = to, back
@@ -50,7 +50,7 @@ class Browser:
             self.send(f"{domain}.enable")
 
     def send(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Send a command and return its result; events that come meanwhile are kept."""
+        """Send a command and return its result; events received meanwhile are queued."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if self._session is not None:
@@ -70,26 +70,26 @@ class Browser:
         self.wait_until_loaded()
 
     def leave(self) -> None:
-        """Leave the page, so that it asks for nothing any more."""
+        """Leave the page, so that it sends no more requests."""
         self.open("about:blank")
 
     def wait_until_loaded(self) -> None:
-        """Wait for a page that was asked for."""
+        """Wait for a requested page to load."""
         while not self._is_loaded:
             self._read()
 
     def value(self, script: str) -> Any:
-        """Return what an expression is worth on the page."""
+        """Return the value of a JavaScript expression."""
         found = self.send("Runtime.evaluate", expression=script, returnByValue=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
     def text(self, selector: str = "body") -> str:
-        """Return the text that is seen."""
+        """Return the visible text."""
         return str(self.value(f"document.querySelector({json.dumps(selector)}).innerText"))
 
     def click(self, selector: str) -> None:
-        """Click on something that leads to another page, and wait for that."""
+        """Click on an element that leads to another page, and wait for that page."""
         self._is_loaded = False
         self.value(f"document.querySelector({json.dumps(selector)}).click()")
         self.wait_until_loaded()
@@ -108,14 +108,14 @@ class Browser:
             )
 
     def until(self, script: str) -> None:
-        """Wait until an expression holds."""
+        """Wait until an expression is true."""
         end = time.monotonic() + PATIENCE
         while not self.value(script):
             assert time.monotonic() < end, f"{script} did not come about"
             time.sleep(0.1)
 
     def look(self, *, size: tuple[int, int] = WIDE, is_dark: bool = False) -> None:
-        """Set the size of the screen and the colour scheme."""
+        """Set the screen size and the colour scheme."""
         self.send(
             "Emulation.setDeviceMetricsOverride",
             width=size[0],
@@ -132,7 +132,7 @@ class Browser:
         path.write_bytes(base64.b64decode(data))
 
     def hosts(self) -> set[str]:
-        """Return whom the pages have asked."""
+        """Return the hosts that the pages contacted."""
         asked = [urlsplit(address) for address in self.requests]
         return {address.netloc for address in asked if address.scheme != "about"}
 
@@ -164,7 +164,7 @@ class Browser:
 
 @contextmanager
 def browser(folder: Path) -> Iterator[Browser]:
-    """Start a browser with an empty profile, and always end it."""
+    """Start a browser with an empty profile, and stop it afterwards."""
     chromium = shutil.which("chromium")
     assert chromium is not None, "scripts/install-system-packages installs it"
     their_in, our_out = os.pipe()
@@ -173,7 +173,7 @@ def browser(folder: Path) -> Iterator[Browser]:
         [
             "bash",
             "-c",
-            f'exec "$@" 3<&{their_in} 4>&{their_out}',  # the pipe's ends have fixed numbers
+            f'exec "$@" 3<&{their_in} 4>&{their_out}',  # the file descriptors of the pipe are fixed
             "bash",
             chromium,
             *FLAGS,

@@ -12,7 +12,7 @@ from hypothesis import settings
 from tests.postgresql import running_server
 from unswayed.randomness import generator
 
-# Compiling a kernel takes longer than any deadline, and a run must not depend on luck.
+# Compiling a kernel takes longer than any deadline, and tests must be deterministic.
 settings.register_profile("unswayed", deadline=None, derandomize=True)
 settings.load_profile("unswayed")
 

@@ -1,4 +1,4 @@
-"""Code blocks of the documentation, and running them as a reader would."""
+"""Code blocks of the documentation, run as a reader would run them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-#: A line above a block that is not run says why; what stands in a comment is run, and not shown.
+#: A comment line above a block tells why it is not run; blocks inside comments are run, but not
+#: shown.
 _BLOCK = re.compile(
     r"(?:^<!-- not run: (?P<reason>.+?) -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$"
     r"|^<!-- run first\n(?P<first>.*?)^-->$",
     re.MULTILINE | re.DOTALL,
 )
 
-#: Seconds that the blocks of a page may take each.
+#: Timeout in seconds for each block of a page.
 _LIMIT = 300
 
-#: The port of servers in pages; a reader here takes a free one instead.
+#: The port of servers in pages; a free one is used instead.
 _PORT = "8321"
 
 
 @dataclass(frozen=True)
 class Block:
-    """A code block: its language, its text, its line, and why it is not run if so."""
+    """A code block: its language, its text, its line, and why it is skipped, if it is."""
 
     kind: str
     text: str
@@ -54,10 +55,10 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 class Reader:
-    """Somebody who types the blocks of a page, in one folder and one Python session."""
+    """A reader who types the blocks of a page, in one folder and one Python session."""
 
     def __init__(self, folder: Path, *, installed: Path | None = None) -> None:
-        """Start in a folder, with the commands of this tree, or with those that are installed."""
+        """Start in a folder, with the commands of this tree, or with installed ones."""
         self.folder = folder
         self.commands = installed or Path(sys.executable).parent
         self.environment = {**os.environ, "PYTHONPATH": "" if installed else str(ROOT / "src")}
@@ -68,7 +69,7 @@ class Reader:
             self.port = str(free.getsockname()[1])
 
     def leave(self) -> None:
-        """End what a page left running in the background."""
+        """Stop processes that a page left running."""
         for session in self.sessions:
             with suppress(ProcessLookupError):
                 os.killpg(session, signal.SIGTERM)
@@ -100,7 +101,7 @@ class Reader:
         assert not result.failed, f"line {block.line}: an example is not so"
 
     def _check_transcript(self, block: Block) -> None:
-        """Run the commands of a transcript; what follows each must be in what it prints."""
+        """Run the commands of a transcript; each must print the lines that follow it."""
         for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
             command, _, expected = part.partition("\n")
             printed = self._typed(command, block.line)
@@ -109,7 +110,7 @@ class Reader:
             )
 
     def _typed(self, text: str, line: int) -> str:
-        """Run a shell script; variables that it exports stay."""
+        """Run a shell script; exported variables persist."""
         for name, value in re.findall(r"^export (\w+)=(\S+)$", text, flags=re.MULTILINE):
             self.exported[name] = value
         with subprocess.Popen(

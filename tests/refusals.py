@@ -1,4 +1,4 @@
-"""The sentence with which bad input is refused."""
+"""The error message with which invalid input is refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unswayed.errors import InputError
 
 
 def refusal(function: Callable[..., Any], *arguments: Any, **options: Any) -> str:
-    """Return what a call says that is refused."""
+    """Return the message of a refused call."""
     with pytest.raises(InputError) as caught:
         function(*arguments, **options)
     return str(caught.value)

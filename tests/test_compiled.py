@@ -1,4 +1,4 @@
-"""Compiled loops where nothing can be kept: read-only installations, no home, full disks."""
+"""Compiled loops without a writable cache: read-only installations, no home, full disks."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-# What a container often is: neither the program's folder nor a home folder can be written.
+# As in many containers: neither the installation nor a home folder is writable.
 READ_ONLY = """
 from numba.core import caching
 caching.CompileResultCacheImpl._locator_classes = [caching.UserProvidedCacheLocator]
@@ -41,7 +41,7 @@ def test_without_a_writable_cache_loops_are_compiled_and_a_note_says_so(tmp_path
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x80\x05K\x01."])
-def test_a_damaged_cache_is_compiled_anew(damage: bytes, tmp_path: Path) -> None:
+def test_a_damaged_cache_is_compiled_again(damage: bytes, tmp_path: Path) -> None:
     expected = run(USE, tmp_path, NUMBA_CACHE_DIR=str(tmp_path)).stdout
     files = [path for path in tmp_path.rglob("*") if path.suffix in (".nbi", ".nbc")]
     assert files

@@ -1,4 +1,4 @@
-"""The documentation says what the code does."""
+"""The documentation agrees with the code."""
 
 import dataclasses
 import importlib
@@ -95,7 +95,7 @@ def test_every_page_that_is_linked_exists() -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the documentation as it is built; Sphinx warns of nothing."""
+    """Return the documentation as it is built; The build has no Sphinx warnings."""
     folder = tmp_path_factory.mktemp("site")
     built = subprocess.run(
         [sys.executable, ROOT / "scripts/build-docs", folder],
@@ -108,7 +108,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_link_anchor_and_image_of_the_site_exists(site: Path) -> None:
-    """Nothing is loaded from elsewhere; whatever is linked within the site is there."""
+    """Nothing is loaded from other hosts; links within the site resolve."""
     pages = {path: path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
     anchors = {path: set(re.findall(r' id="([^"]+)"', text)) for path, text in pages.items()}
     assert len(pages) > 60
@@ -165,7 +165,7 @@ def test_pages_are_short_enough_to_be_read() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(ROOT.glob("docs/notebooks/*.ipynb")), ids=lambda p: p.stem)
-def test_a_notebook_runs_and_prints_what_it_holds(path: Path) -> None:
+def test_a_notebook_reproduces_its_outputs(path: Path) -> None:
     """Run ``scripts/run-notebooks`` when this fails and the new output is right."""
     script = runpy.run_path(str(ROOT / "scripts/run-notebooks"))
     notebook = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Errors speak to whoever called: flags on the command line, parameters in Python."""
+"""Errors name options as the caller knows them: flags on the command line, parameters in Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every code block of every page runs as it stands."""
+"""Every code block of every page runs unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.pages import PAGES, ROOT, Block, Reader, blocks_of
 SHELL = ("sh", "console")
 LANGUAGES = ("python", "toml", *SHELL)
 
-#: Blocks that may stay unrun; more of them and the pages are no longer tested.
+#: Blocks that may be skipped; with more of them the pages would not really be tested.
 MOST_UNRUN = 11
 
 
@@ -49,7 +49,7 @@ def test_every_block_has_a_language_that_is_run_or_a_reason() -> None:
     assert unrun <= MOST_UNRUN
 
 
-def test_the_reader_notices_what_is_wrong(tmp_path: Path) -> None:
+def test_the_page_runner_detects_errors(tmp_path: Path) -> None:
     """The negative control: a wrong output, a command that fails, a wrong transcript."""
     for kind, text in (
         ("python", ">>> 1 + 1\n3\n"),

@@ -1,4 +1,4 @@
-"""The paper by name: algorithms and base cases on plain arrays, with estimators to plug in."""
+"""The paper's algorithms and base cases on plain arrays, with exchangeable estimators."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def events(columns: Columns) -> list[literal_twin.Event]:
 
 @pytest.mark.parametrize(("S", "A"), [(3, 4), (4, 2)])
 def test_algorithms_equal_their_literal_twins(rng: np.random.Generator, S: int, A: int) -> None:
-    """With at most as many contexts as actions all of them are in S₊, else the A that were kept."""
+    """With at most as many contexts as actions all of them are in S₊, else the A most frequent."""
     columns = plays(rng, S=S, A=A, sticky=min(S, A), L=60, N=60)
     # Contexts that were kept are the likelier ones, too, so that both find the same S₊.
     keep = (columns[1] < min(S, A)) | (rng.random(len(columns[0])) < 0.5)
@@ -78,7 +78,7 @@ def test_base_case_1_finds_the_best_arm_with_every_estimator(
     columns = plays(rng, S=1, A=5, sticky=1, L=4000 if is_split else 400, N=10)
     alpha = ALPHA
     if is_split:
-        honest = columns[0] >= ALPHA * 4000 - 20  # half a per cent are left of the colluders
+        honest = columns[0] >= ALPHA * 4000 - 20  # half a percent of the colluders are left
         columns, alpha = tuple(column[honest] for column in columns), 0.01  # type: ignore[assignment]
     else:
         assert plain_choice(columns, 1, 5).tolist() == [BAD]  # the negative control
@@ -143,7 +143,7 @@ def test_arrays_rows_tables_and_labels_say_the_same(rng: np.random.Generator) ->
     assert np.isnan(more.mu[3:]).all()
 
 
-def test_it_is_there_from_the_top() -> None:
+def test_it_can_be_imported_from_the_top() -> None:
     assert unswayed.paper is paper
     assert paper.instance_complexity([0.25] * 4, 4) == 2.0
     # (1 + 2·.05)^2 = 1.21 ≤ 1/(1 − .2), so the gap is hidden; at three plays it is not.

@@ -1,4 +1,4 @@
-"""Names registered by a user are known everywhere, and broken plugins are named."""
+"""Registered names are known everywhere, and broken plugins are named."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from unswayed.simulation.simulate import Settings, simulate
 
 @pytest.fixture
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Register a method and an attack as a program of one's own would."""
+    """Register a method and an attack as a user's program would."""
     monkeypatch.setitem(METHODS, "mine", learn_paper)
     monkeypatch.setitem(ATTACKS, "mine", type("Mine", (Extreme,), {"name": "mine"}))
 

@@ -1,4 +1,4 @@
-"""What must always hold of the project itself."""
+"""Invariants of the project itself."""
 
 import re
 import subprocess
@@ -28,7 +28,7 @@ def test_there_is_a_lock_for_every_supported_python() -> None:
 
 
 def test_imports_point_one_way() -> None:
-    """A layer that imports upwards, or a learner that sees the simulation, fails here."""
+    """Upward imports, and learners that import the simulation, fail here."""
     result = subprocess.run(
         [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
         cwd=ROOT,
@@ -45,7 +45,7 @@ def test_ci_calls_make_test() -> None:
 
 
 def test_test_all_runs_more_than_test() -> None:
-    """`make test` leaves out what is marked slow, and `make test-all` nothing; there is such."""
+    """`make test` skips tests marked slow, `make test-all` runs all, and some are marked."""
     recipes = dict(
         re.findall(
             r"^(test|test-all): check\n\t(.*)$",

@@ -1,4 +1,4 @@
-"""The package as it is released: built, installed without development packages, and used."""
+"""The released package: built, installed without development dependencies, and used."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def shell_blocks(section: str) -> list[Block]:
 def install_beside_runtime_packages(wheel: Path, folder: Path) -> Path:
     """Install the wheel where only the packages of the runtime lock can be imported.
 
-    Packages are links to those of this environment; compiled loops are taken along.
+    Packages are links to those of this environment; compiled loops are copied.
     """
     venv.create(folder, symlinks=True)
     (site,) = folder.glob("lib/python*/site-packages")
@@ -102,7 +102,7 @@ def test_the_wheel_works_without_development_packages(wheel: Path, tmp_path: Pat
 
 
 def interpreter(version: str) -> Path | None:
-    """Return a Python of this version, from the path or from pyenv."""
+    """Return an interpreter of this version, from the path or from pyenv."""
     found = [shutil.which(f"python{version}")]
     found += map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     for path in filter(None, found):
@@ -114,7 +114,7 @@ def interpreter(version: str) -> Path | None:
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [each for each in SUPPORTED if interpreter(each)])
 def test_a_clean_environment_runs_the_readme(version: str, wheel: Path, tmp_path: Path) -> None:
-    """Every Python at hand: packages of its lock, the wheel, and the README's commands."""
+    """Every available Python: packages of its lock, the wheel, and the README's commands."""
     run(interpreter(version) or "", "-m", "venv", tmp_path / "environment")
     installed = tmp_path / "environment/bin"
     pip = (installed / "python", "-m", "pip", "install", "--quiet")
@@ -127,7 +127,7 @@ def test_a_clean_environment_runs_the_readme(version: str, wheel: Path, tmp_path
 
 
 def test_the_release_checklist_stops_at_the_first_failure(tmp_path: Path) -> None:
-    """A version without a section in the changelog is no release; nothing after that is run."""
+    """A version without a section in the changelog is not released; later steps do not run."""
     for name in ("pyproject.toml", "CITATION.cff", "CHANGELOG.md", "Makefile"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "scripts").mkdir()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from matplotlib import pyplot
 
 from tests.cli.shop import BEST, café_log
 from tests.refusals import refusal
-from unswayed import InputError, Policy, RobustMCB, audit_log, evaluate_policy, learn_log
+from unswayed import InputError, RobustMCB, audit_log, evaluate_policy, learn_log
 from unswayed.errors import Note
 
 
@@ -34,13 +33,13 @@ def test_predict_warns_of_contexts_that_it_does_not_know(learner: RobustMCB) -> 
 
 def test_a_clone_has_the_parameters_and_nothing_else(learner: RobustMCB) -> None:
     learner.set_params(method="paper", actions=["tea", "milk", "water"])
-    copy = learner.__sklearn_clone__()  # what sklearn.base.clone calls
+    copy = learner.__sklearn_clone__()  # called by sklearn.base.clone
     assert copy.get_params() == learner.get_params()
     with pytest.raises(InputError, match="fit"):
         copy.predict(["home"])
 
 
-def test_parameters_change_what_is_learned_next(learner: RobustMCB) -> None:
+def test_changed_parameters_take_effect_at_the_next_fit(learner: RobustMCB) -> None:
     """The log stays; with fewer assumed colluders another policy comes out."""
     assert learner.set_params(alpha=0.3) is learner
     assert learner.policy().alpha == 0.3
@@ -51,7 +50,7 @@ def test_parameters_change_what_is_learned_next(learner: RobustMCB) -> None:
     assert learner.get_params()["alpha"] == 0.3, "a refused change changes nothing"
 
 
-def test_what_decisions_rest_on_cannot_change_after_the_first() -> None:
+def test_parameters_of_earlier_decisions_cannot_change() -> None:
     learner = RobustMCB(actions=["tea", "milk"], contexts=["home"], secret=bytes(16))
     same = RobustMCB(actions=["tea", "water"], contexts=["home"], secret=bytes(16))
     same.set_params(actions=["tea", "milk"])
@@ -133,28 +132,7 @@ def test_notebooks_show_tables_with_labels_escaped() -> None:
     assert "RobustMCB(alpha=0.1)" in RobustMCB()._repr_html_()
 
 
-SCORER = """
-import sys
-for name in ("numba", "duckdb", "matplotlib", "pyarrow", "scipy", "pandas"):
-    sys.modules[name] = None  # importing it fails
-from unswayed import Policy
-policy = Policy.load(sys.argv[1])
-print(policy.decide("home").action, policy.decide_many(["search", "nowhere"])[1].tolist())
-"""
-
-
-def test_a_scorer_needs_numpy_alone(learner: RobustMCB, tmp_path: Path) -> None:
-    """A process that only loads policy.json needs none of the heavy packages."""
-    path = tmp_path / "policy.json"
-    learner.policy_.save(path)
-    assert Policy.load(path).decide("home").action == "tea"
-    done = subprocess.run(
-        [sys.executable, "-c", SCORER, str(path)], capture_output=True, text=True, check=False
-    )
-    assert done.stdout == "tea [True, False]\n", done.stderr
-
-
-#: What DuckDB takes for a kernel of Jupyter: it then wants ipywidgets for its progress bar.
+#: DuckDB takes this for a Jupyter kernel, and then wants ipywidgets for its progress bar.
 _JUPYTER = """
 import sys, types
 kernel = types.SimpleNamespace(config={"IPKernelApp": {}})

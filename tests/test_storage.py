@@ -1,4 +1,4 @@
-"""Files are written whole or not at all; folders are changed by one process at a time."""
+"""Files are written completely or not at all; folders are changed by one process at a time."""
 
 import os
 import resource
@@ -62,7 +62,7 @@ def test_a_full_disk_leaves_the_old_file_and_a_sentence(tmp_path: Path) -> None:
 
 
 def test_links_stay_and_their_files_are_replaced(tmp_path: Path) -> None:
-    """A dangling link gets its file, and a loop of links is refused."""
+    """A dangling link gets its file, and a cycle of links is refused."""
     (tmp_path / "real").mkdir()
     target, link, loop = tmp_path / "real/policy.json", tmp_path / "current.json", tmp_path / "loop"
     write(target, "old")
@@ -101,7 +101,7 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["missing/policy.json", ".", "file/policy.json", "n" * 300])
-def test_what_cannot_be_written_is_reported_before_any_work(name: str, tmp_path: Path) -> None:
+def test_unwritable_outputs_are_reported_before_any_work(name: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     for attempt in (check_writable, lambda path: write(path, "new")):
         with pytest.raises(InputError, match="cannot write") as caught:
@@ -120,7 +120,7 @@ def test_drafts_of_killed_processes_are_removed_and_others_stay(tmp_path: Path) 
     assert writer.stdout is not None
     writer.stdout.readline()
     write(target, "first")
-    assert len(names_in(tmp_path)) == 2  # the other's draft is alive
+    assert len(names_in(tmp_path)) == 2  # the other process's draft is in use
     writer.send_signal(signal.SIGKILL)
     writer.wait()
     writer.stdout.close()

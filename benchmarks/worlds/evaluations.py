@@ -23,7 +23,7 @@ class Size(NamedTuple):
     actions: int
 
 
-SIZES = {"usual": Size(2_000, 30, 10, 5), "small": Size(600, 15, 4, 4)}
+SIZES = {"usual": Size(2_000, 30, 10, 5), "small": Size(500, 12, 3, 3)}
 QUIET = 0.35
 """Share of the rewards of the two best items in which quiet colluders lie."""
 

@@ -1,4 +1,4 @@
-"""The one place that compiles loops: every kernel of the package is decorated here."""
+"""The only place that compiles loops: every kernel of the package is decorated here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numba
 
 from unswayed.errors import Note
 
-_config: Any = numba.config  # types of half of numba are worse than none
+_config: Any = numba.config  # numba has incomplete type hints, which are worse than none
 _FunctionCache: Any = import_module("numba.core.caching").FunctionCache
 
 P = ParamSpec("P")
@@ -29,7 +29,8 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     dispatcher: Any = numba.njit(nogil=True)(function)
     cache = _cache_of(function)
     if cache is not None:
-        dispatcher._cache = cache  # what njit(cache=True) sets, which fails where nothing is kept
+        # njit(cache=True) does the same, but fails if no cache folder is writable
+        dispatcher._cache = cache
     return cast("Callable[P, R]", dispatcher)
 
 
@@ -39,9 +40,9 @@ class _Cache(_FunctionCache):  # type: ignore[misc]
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)
-        except Exception:  # whatever unpickling a damaged file comes to
+        except Exception:  # unpickling a damaged file may raise anything
             with suppress(OSError):
-                self.flush()  # so that it is written anew
+                self.flush()  # rewrite it
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -56,7 +57,7 @@ def _cache_of(function: Callable[..., Any]) -> _Cache | None:
         # Without a home folder numba would make a folder named "~".
         if _config.CACHE_DIR or Path.home().is_absolute():
             return _Cache(function)
-    except RuntimeError:  # numba found no folder that can be written, or there is no home
+    except RuntimeError:  # numba found no writable folder, or there is no home folder
         pass
     if not _was_warned:
         _was_warned = True

@@ -9,7 +9,7 @@ _OPTION = re.compile("\x02([^\x02\x03\x1f]*)\x1f([^\x02\x03\x1f]*)\x03")
 
 
 class _Sentence(Exception):  # noqa: N818 - the base of errors and notes
-    """A message that names options as its reader writes them; see ``option``."""
+    """A message that names options in the reader's terms; see ``option``."""
 
     def __str__(self) -> str:
         return _OPTION.sub(r"\2", super().__str__())
@@ -38,8 +38,8 @@ class Note(_Sentence, UserWarning):
 def option(flag: str, value: str | None = None, *, python: str | None = None) -> str:
     """Return an option for the message of an ``InputError`` or ``Note``, perhaps with a value.
 
-    ``flag`` is what the command line has, such as ``--min-propensity``, and ``python`` what Python
-    has instead; by default the parameter of the same name.
+    ``flag`` is the name on the command line, such as ``--min-propensity``, and ``python`` the name
+    in Python; by default the parameter of the same name.
 
     >>> error = InputError(f"use {option('--on-bad-rows', 'drop')}.")
     >>> str(error), error.on_command_line
@@ -54,7 +54,7 @@ ALPHA = option("--alpha")
 
 
 def check_adversarial_fraction(value: float, *, name: str = ALPHA) -> float:
-    """Return the corrupted share of users as a float, or say why it cannot be one.
+    """Return the corrupted share of users as a float; raise if it is invalid.
 
     >>> check_adversarial_fraction(0.2)
     0.2

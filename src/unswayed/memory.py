@@ -12,13 +12,13 @@ from unswayed.errors import InputError, option
 USABLE_SHARE = 0.75
 
 #: Peak bytes of `unswayed learn` with the default method, measured with the command in
-#: docs/reliability.md and rounded up: for each row, user, context, and cell of the policy.
+#: docs/reliability.md and rounded up: per row, user, context, and cell of the policy.
 ROW_BYTES = 150
 USER_BYTES = 250
 CONTEXT_BYTES = 600
 CELL_BYTES = 650
 
-#: Where Linux says what is free, and what a container may use and uses (versions 2 and 1).
+#: Files in which Linux reports free memory, and a container's limit and usage (versions 2 and 1).
 _MEMINFO = Path("/proc/meminfo")
 _GROUPS = (
     (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
@@ -32,7 +32,7 @@ _UNKNOWN = 4 * 10**9
 
 
 def check_fits(needed: int, usable: int, what: str) -> None:
-    """Reject what needs more memory than is usable, and say how much it would need.
+    """Reject data that need more memory than is usable, and report how much they would need.
 
     >>> check_fits(7_100_000_000, 2_000_000_000, "the log")
     Traceback (most recent call last):
@@ -49,7 +49,7 @@ what is not needed, or use `learn_on_cluster` on more machines.
 
 
 def usable_bytes() -> int:
-    """Return the bytes that a log may take: a share of what machine, container and limits leave."""
+    """Return the bytes that a log may take: a share of the memory that is free."""
     limits = [_free_on_machine()]
     for most, used in _GROUPS:
         with suppress(OSError, ValueError):  # no container, or one without a limit ("max")

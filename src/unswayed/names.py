@@ -15,7 +15,8 @@ T = TypeVar("T")
 Target = TypeVar("Target", bound=Callable[..., Any])
 
 
-_CLOSE = 0.65  # Ours: similarity of a suggestion; 0.6, the default, suggests "secret" for "user"
+# Ours: minimum similarity of a suggestion; the default, 0.6, suggests "secret" for "user"
+_CLOSE = 0.65
 
 
 def closest(name: str, choices: Iterable[str]) -> str | None:
@@ -30,7 +31,7 @@ def closest(name: str, choices: Iterable[str]) -> str | None:
 
 
 def find(name: str, choices: Mapping[str, T], *, kind: str) -> T:
-    """Return the choice of this name, or raise an error that lists them, the closest first.
+    """Return the object with this name; the error for unknown names lists the closest first.
 
     >>> find("pusk", {"push": 1, "nuke": 2}, kind="attack")
     Traceback (most recent call last):

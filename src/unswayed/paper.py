@@ -51,7 +51,7 @@ F = TypeVar("F")
 
 
 UNIVARIATE: dict[str, Univariate | None] = {
-    "trimmed": None,  # the kernel over all groups at once
+    "trimmed": None,  # the compiled loop over all groups at once
     "lugosi-mendelson": lambda points, alpha: (
         lugosi_mendelson_mean(points, alpha=alpha, rng=generator(0, "paper")).estimate
     ),
@@ -62,7 +62,7 @@ UNIVARIATE: dict[str, Univariate | None] = {
 """Estimators of Theorem 3.2 by name. A custom one takes (points, alpha) and returns a number."""
 
 MULTIVARIATE: dict[str, Multivariate | None] = {
-    "filter": None,  # on sparse rows, never made dense
+    "filter": None,  # on sparse rows, never converted to dense
     "quantum-entropy": lambda rows, alpha: quantum_entropy_mean(rows, alpha=alpha).estimate,
 }
 """Estimators of Theorem 3.4 by name. A custom one takes (rows, alpha) and returns their mean."""
@@ -73,8 +73,8 @@ class Contexts:
     """What Algorithm 1 returns."""
 
     nu: FloatArray  #: Shape (S,); estimated context probabilities.
-    sigma: FloatArray  #: Shape (S,); the scales that they were found with.
-    contexts: Sequence[Any]  #: What the numbers of contexts stand for.
+    sigma: FloatArray  #: Shape (S,); the scales σ_s of Algorithm 1.
+    contexts: Sequence[Any]  #: Labels of the contexts.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -82,12 +82,12 @@ class Learned:
     """What Algorithm 2 or a base case returns."""
 
     nu: FloatArray  #: Shape (S,); estimated context probabilities, uniform ones in base cases.
-    mu: FloatArray  #: Shape (S, A); estimated means of the good users, NaN where nobody played.
+    mu: FloatArray  #: Shape (S, A); estimated means of the good users, NaN without plays.
     policy: IntArray  #: Shape (S,); the action with the largest mean in each context.
-    S_plus: IntArray  #: Contexts whose means the univariate estimator found.
-    S_minus: IntArray  #: Contexts whose means the multivariate estimator found.
-    contexts: Sequence[Any]  #: What the numbers of contexts stand for.
-    actions: Sequence[Any]  #: What the numbers of actions stand for.
+    S_plus: IntArray  #: Contexts in which the univariate estimator was used.
+    S_minus: IntArray  #: Contexts in which the multivariate estimator was used.
+    contexts: Sequence[Any]  #: Labels of the contexts.
+    actions: Sequence[Any]  #: Labels of the actions.
 
 
 def algorithm_1(
@@ -97,7 +97,7 @@ def algorithm_1(
     alpha: float,
     multivariate: str | Multivariate = "filter",
 ) -> Contexts:
-    """Estimate ν: context probabilities of the good users, while others come as they like.
+    """Estimate ν: context probabilities of the good users, while colluders visit any contexts.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Methods, attacks and learners of your own, by name in every command; see docs/extend.md."""
+"""User-defined methods, attacks and learners, by name in every command; see docs/extend.md."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ VARIABLE = "UNSWAYED_PLUGINS"
 
 @cache
 def load_plugins() -> None:
-    """Import what the environment variable names, once per process.
+    """Import the modules named by the environment variable, once per process.
 
-    Worker processes inherit the variable, so what a plugin registers is known there too.
+    Worker processes inherit the variable, so plugins are registered there too.
     """
     for name in os.environ.get(VARIABLE, "").split(","):
         if name.strip():
@@ -34,11 +34,11 @@ def _load(name: str) -> None:
         assert spec is not None
         assert spec.loader is not None
         module = util.module_from_spec(spec)
-        sys.modules[module.__name__] = module  # dataclasses look their module up
+        sys.modules[module.__name__] = module  # dataclasses look up their module
         spec.loader.exec_module(module)
     except InputError:
         raise
-    except Exception as error:  # a plugin may fail in any way
+    except Exception as error:  # a plugin may raise anything
         raise InputError(
             f"the plugin {name} in {VARIABLE} cannot be imported ({type(error).__name__}: "
             f"{error}); fix it, or take it out of {VARIABLE}."

@@ -1,4 +1,4 @@
-"""Processes that work for this one and end with it."""
+"""Worker processes that end with their parent."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Workers:
 
 
 class WorkerPool(ProcessPoolExecutor):
-    """A pool of processes that leave Ctrl-C to this one, and end with it however it ends.
+    """A pool of processes that leave Ctrl-C to this one, and end with it in any case.
 
     They are spawned, not forked: compiled kernels and thread pools do not survive a fork.
     """
@@ -56,10 +56,10 @@ class WorkerPool(ProcessPoolExecutor):
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """Submit a call; processes that this starts do not get SIGINT.
 
-        A terminal signals all processes at once, and those that still import would print
-        tracebacks. Another thread of this process gets the signal meanwhile.
+        A terminal signals all processes at once, and those still importing would print tracebacks.
+        Another thread of this process gets the signal meanwhile.
         """
-        resource_tracker.ensure_running()  # which unblocks signals when it starts
+        resource_tracker.ensure_running()  # which unblocks signals on start
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             return super().submit(fn, *args, **kwargs)
@@ -73,7 +73,7 @@ def _prepare_worker() -> None:
 
 
 def end_with_parent() -> None:
-    """End this process when the one that started it ends, however that happens."""
+    """End this process when its parent ends, for whatever reason."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return

@@ -1,4 +1,4 @@
-"""The one place that makes random generators."""
+"""The only place that creates random generators."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from unswayed.errors import InputError, option
 def generator(seed: int, *path: int | str) -> np.random.Generator:
     """Return the generator of one named stream under a seed.
 
-    Streams with different paths are independent, and a stream depends on nothing but its seed and
-    path: not on how many other streams were made, nor on the process.
+    Streams with different paths are independent, and a stream depends only on its seed and
+    path, not on the number of other streams, nor on the process.
 
     >>> first = generator(0, "rewards", 3).random()
     >>> first == generator(0, "rewards", 3).random()
@@ -24,7 +24,7 @@ def generator(seed: int, *path: int | str) -> np.random.Generator:
     if seed < 0:
         raise InputError(f"{option('--seed')} is {seed}: it must be 0 or larger.")
     key = tuple(
-        # A leading 1 keeps names apart from plain numbers.
+        # A leading 1 distinguishes names from plain numbers.
         (1 << 32) | zlib.crc32(part.encode()) if isinstance(part, str) else part
         for part in path
     )

@@ -1,4 +1,4 @@
-"""The public learner: decide and observe online, or fit a log; labels in, a policy out."""
+"""The public learner: decide and observe online, or fit a log, with labels in and out."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Log = Events | Tallies | Source
 
 _SHOWN = 6  # Labels that ``repr`` shows
 
-#: Parameters that cannot change once something was decided.
+#: Parameters that are fixed after the first decision.
 _FIXED_ONLINE = {"actions", "contexts", "secret", "warmup_interactions"}
 
 _FORMAT = "unswayed-learner"
@@ -65,7 +65,7 @@ _STATE, _USERS, _POLICY = "learner.json", "users.parquet", "policy.json"
 
 _MODE = 0o600  # Ours: the file holds the secret of the assignment, so only its owner may read it
 
-#: What reading a damaged file comes to.
+#: Exceptions that reading a damaged file may raise.
 _DAMAGED = (
     *(zipfile.BadZipFile, ValueError, KeyError, TypeError, NotImplementedError),
     *(AttributeError, RecursionError, IndexError, pa.ArrowException, RuntimeError),
@@ -75,7 +75,7 @@ Mode = Literal["explore", "policy"]
 
 
 def _rows_and_codes(policy: Policy, contexts: Any) -> tuple[Any, IntArray]:
-    """Return contexts, or the parts of those of a table's rows, and their codes."""
+    """Return contexts, or the context columns of a table's rows, and their codes."""
     if isinstance(contexts, Mapping):
         raise InputError(
             "contexts is one mapping; give a list with one for each visit, or a table."
@@ -90,23 +90,15 @@ def _rows_and_codes(policy: Policy, contexts: Any) -> tuple[Any, IntArray]:
     return list(zip(*(rows[name].to_pylist() for name in names), strict=True)), codes
 
 
-def _as_label(context: Any) -> Label:
-    """Return a context as a label for a message."""
-    if isinstance(context, Mapping):
-        context = tuple(context.values())
-    label: Label = ", ".join(map(str, context)) if isinstance(context, tuple) else context
-    return label
-
-
 class _Contexts(NamedTuple):
-    """Where the contexts of the fitted logs come from, unless from a column ``context``."""
+    """The origin of the contexts of the fitted logs, unless a column ``context``."""
 
     partition: Partition | None = None  # of attributes
-    read: dict[str, Any] | None = None  # columns and bins, as a policy's source has them
+    read: dict[str, Any] | None = None  # columns and bins, as recorded in a policy's source
 
     @classmethod
     def of(cls, log: Provenance, shape: Shape | None) -> _Contexts:
-        """Return those of a log that was read."""
+        """Return the contexts of a log that was read."""
         if shape is not None:
             return cls(shape.partition)
         if log.columns.context in (("context",), ()) and not log.columns.bins:
@@ -122,7 +114,7 @@ class RobustMCB:
 
     Either online, ``decide`` → ``observe`` → ``policy``, or on a log, ``fit`` → ``predict``. Both
     end in the same estimation from the same tallies, and may be combined: ``policy`` learns from
-    the logs that were fitted and from everything observed.
+    the fitted logs and from all observations.
 
     Parameters
     ----------
@@ -147,9 +139,9 @@ class RobustMCB:
     Notes
     -----
     Every method may be called from several threads: one lock guards what ``decide`` and ``observe``
-    change, and ``policy`` learns without it (`docs/reliability.md`). A request that is refused
-    changes nothing. When actions are added or removed, assignments are drawn anew, and every later
-    play is uniform; plays from before still count (``unswayed.tallies.log_data``).
+    change, and ``policy`` learns without it (`docs/reliability.md`). A refused request changes
+    nothing. When actions are added or removed, assignments are drawn anew, and every later play is
+    uniform; plays from before still count (``unswayed.tallies.log_data``).
 
     Attributes
     ----------
@@ -224,9 +216,9 @@ class RobustMCB:
         self._users = GrowingLabels()
         self._contexts = GrowingLabels(self._declared_contexts)
         self._lock = threading.RLock()
-        #: Logs that were fitted, and what was observed before the actions changed.
+        #: Logs that were fitted, and observations made before the actions changed.
         self._phases: Phases = ()
-        #: The phases that ``policy_`` was learned from, if no later play was.
+        #: The phases that ``policy_`` was learned from, unless plays were observed later.
         self._learned_phases: Phases | None = None
 
     @property
@@ -254,7 +246,7 @@ class RobustMCB:
         user_code, context_code = self._users.known(user), self._contexts.known(context)
         if mode == "explore" and user_code is not None and context_code is not None:
             with self._lock:
-                # Codes that an earlier call, stopped short, did not pass on are added below.
+                # Codes that an interrupted call did not pass on are added below.
                 if self._exploration is not None:
                     action = self._exploration.decide_one(user_code, context_code)
                     if action is not None:
@@ -287,7 +279,7 @@ class RobustMCB:
         return actions
 
     def observe(self, user: Label, context: Label, action: Label, reward: float) -> None:
-        """Take in the reward of one play.
+        """Record the reward of one play.
 
         Every call counts: a reward reported twice counts twice. In a frequent context an action
         that the user is never asked to play is refused, or counts as a play of the warm-up; in
@@ -303,7 +295,7 @@ class RobustMCB:
         actions: Sequence[Label],
         rewards: Sequence[float] | FloatArray,
     ) -> None:
-        """Take in the rewards of many plays; nothing is kept if one of the rows is bad."""
+        """Record the rewards of many plays, or none of them if one row is bad."""
         events = Events.of(
             users, contexts, actions, rewards, action_labels=list(self._action_labels())
         )
@@ -325,15 +317,15 @@ class RobustMCB:
         """Return the exploration and codes; registers new users and contexts."""
         if len(users) != len(contexts):
             raise InputError(f"{len(users)} users but {len(contexts)} contexts; give one for each.")
-        # All labels are checked before any of them becomes known.
+        # All labels are checked before any of them is registered.
         users, contexts = self._users.checked(users), self._contexts.checked(contexts)
         if self._exploration is None:
             self._exploration = self._new_exploration(
                 self._declared_contexts, warmup_interactions=self._warmup_interactions
             )
         user_codes, context_codes = self._users.codes(users), self._contexts.codes(contexts)
-        # Counted by what the exploration knows: codes and digests stay aligned even when an earlier
-        # call was stopped between the two.
+        # Counted by what the exploration has registered: codes and digests stay aligned even if an
+        # earlier call was interrupted between the two.
         self._exploration.add_users(self._users.since(self._exploration.n_users))
         self._exploration.add_contexts(self._contexts.since(self._exploration.n_contexts))
         return self._exploration, user_codes, context_codes
@@ -346,7 +338,7 @@ class RobustMCB:
             contexts=contexts,
             assignment=self._assignment,
             warmup_interactions=warmup_interactions,
-            # Nothing was seen yet from which to estimate a share.
+            # There are no observations yet from which to estimate a share.
             alpha=(SEARCHED_FRACTION if self.alpha == "auto" else self.alpha),
             is_split=self.method == "paper",
         )
@@ -357,7 +349,7 @@ class RobustMCB:
         )
 
     def _observed(self, exploration: Exploration) -> Tallies:
-        """Return all that was observed with the actions that there are."""
+        """Return all observations with the current actions."""
         phases = exploration.phases()
         return self._labelled(merged(phases["main"], phases["warmup"]))
 
@@ -375,12 +367,12 @@ class RobustMCB:
         rows, codes = _rows_and_codes(policy, contexts)
         actions, is_known = policy.decide_codes(codes)
         if not is_known.all():
-            unknown = [_as_label(rows[row]) for row in np.flatnonzero(~is_known)]
+            unknown = [rows[row] for row in np.flatnonzero(~is_known)]
             warnings.warn(policy.words_on_unknown(unknown), Note, stacklevel=2)
         return actions
 
     def predict_expectations(self, contexts: Iterable[Context] | Source) -> FloatArray:
-        """Return mean rewards, shape (n, n_actions); NaN for what was not learned."""
+        """Return mean rewards, shape (n, n_actions); NaN if nothing was learned."""
         policy = self._fitted()
         table = np.vstack([policy.mean_rewards, np.full(len(policy.action_labels), np.nan)])
         return np.asarray(table[_rows_and_codes(policy, contexts)[1]])
@@ -403,7 +395,7 @@ class RobustMCB:
 
     @property
     def user_weights_(self) -> FloatArray:
-        """How much of each user was kept, in [0, 1]; shape (n_users,)."""
+        """Remaining weight of each user, in [0, 1]; shape (n_users,)."""
         return self._estimated().user_weights
 
     @property
@@ -433,7 +425,7 @@ class RobustMCB:
             raise InputError("a loaded learner has its policy only; call policy() to learn again.")
         return self.estimates_
 
-    # The habits of scikit-learn
+    # The conventions of scikit-learn
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002  # as scikit-learn
         """Return the parameters it was made with, all but the secret; actions as they are now."""
@@ -467,10 +459,10 @@ class RobustMCB:
         return f"RobustMCB({', '.join(given)})" + (f"  # {'; '.join(state)}" if state else "")
 
     def set_params(self, **changes: Any) -> RobustMCB:
-        """Change parameters; what was fitted or observed stays, and ``policy`` learns anew.
+        """Change parameters; fitted logs and observations stay, and ``policy`` learns again.
 
-        ``actions``, ``contexts`` and ``warmup_interactions`` can be changed until something was
-        decided; later see ``add_action`` and ``remove_action``.
+        ``actions``, ``contexts`` and ``warmup_interactions`` can be changed until the first
+        decision; later use ``add_action`` and ``remove_action``.
         """
         with self._lock:
             if self._exploration is not None and changes.keys() & _FIXED_ONLINE:
@@ -479,7 +471,7 @@ class RobustMCB:
                     "add_action and remove_action, or make a new RobustMCB."
                 )
             kept = {"secret": self._assignment.secret, **self.get_params()}
-            changed = RobustMCB(**{**kept, **changes}).__dict__  # refuses what is not valid
+            changed = RobustMCB(**{**kept, **changes}).__dict__  # raises if a parameter is invalid
             if self._exploration is not None:
                 changed = {"_options": changed["_options"]}
             kept = {name: getattr(self, name) for name in ("_lock", "_phases", "_origin")}
@@ -493,8 +485,8 @@ class RobustMCB:
     def score(self, log: Source, **options: Any) -> float:
         """Return the mean reward per visit that the policy gives honest users, from a log.
 
-        On the log that it was fitted on, the policy is cross-fitted: it is never judged by the
-        rewards it was chosen on.
+        On the log that it was fitted on, the policy is cross-fitted: it is never evaluated on the
+        rewards that it was chosen on.
 
         Parameters
         ----------
@@ -505,7 +497,7 @@ class RobustMCB:
         return found.honest.value.estimate
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw what was learned; see ``Policy.plot``."""
+        """Draw the learned estimates; see ``Policy.plot``."""
         return self._fitted().plot(axes)
 
     def _repr_html_(self) -> str:
@@ -532,14 +524,14 @@ class RobustMCB:
         return self._learn(tallies, design, self._origin, warmup)
 
     def add_action(self, action: Label) -> None:
-        """Explore one more action from now on; what was learned stays until ``policy``."""
+        """Explore one more action from now on; the policy stays until ``policy`` is called."""
         with self._lock:
             self._use_actions(Labels.of([*self._action_labels(), action]))
 
     def remove_action(self, action: Label) -> None:
-        """Never play an action again: its plays no longer count, and ``policy`` learns anew.
+        """Never play an action again: its plays no longer count, and ``policy`` learns again.
 
-        Rewards that come in later for it are refused.
+        Later rewards for it are refused.
         """
         with self._lock:
             actions = self._action_labels()
@@ -568,10 +560,10 @@ class RobustMCB:
     # In one file
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the learner to one file, to go on later: versioned JSON and Parquet in a zip.
+        """Write the learner to one file, to continue later: versioned JSON and Parquet in a zip.
 
-        The file holds the secret of the assignment: whoever reads it can predict who is asked to
-        play what. Only its owner may read it.
+        The file holds the secret of the assignment: whoever reads it can predict which action each
+        user is assigned. Only its owner may read it.
         """
         with self._lock:
             parameters, exploration = self.get_params(), self._exploration
@@ -614,9 +606,10 @@ class RobustMCB:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> RobustMCB:
-        """Return the learner that ``save`` wrote; it goes on where that one stopped.
+        """Return the learner that ``save`` wrote; it continues where that one stopped.
 
-        ``policy_`` is there again; ``estimates_`` and what rests on them come with ``policy``.
+        ``policy_`` is there again; ``estimates_`` and attributes derived from it require a call of
+        ``policy``.
         """
         name = os.fspath(path)
         with temporary_folder() as folder:
@@ -650,7 +643,7 @@ class RobustMCB:
                 for name, labels in state["pieces"].items()
             }
             policy = Policy.load(content / _POLICY) if (content / _POLICY).exists() else None
-        except InputError as error:  # names the folder it was unpacked to, which is gone by now
+        except InputError as error:  # names the temporary folder, which no longer exists
             raise ValueError("its tallies or its policy cannot be read") from error
         known = pq.read_table(content / _USERS)
         users = known["user"].to_pylist()
@@ -686,7 +679,7 @@ class RobustMCB:
         on_bad_rows: str = "error",
         **names: Any,
     ) -> RobustMCB:
-        """Learn from a log, and from no log that was fitted before.
+        """Learn from a log, discarding earlier fits.
 
         Parameters
         ----------
@@ -709,7 +702,7 @@ class RobustMCB:
         return self._fit((), _Contexts(), log, **options)
 
     def partial_fit(self, log: Log, **options: Any) -> RobustMCB:
-        """Learn from a log and from those that were fitted before; parameters as for ``fit``.
+        """Learn from a log in addition to those fitted before; parameters as for ``fit``.
 
         Tables of several days give the policy of all days in one table, to the last bit.
         """
@@ -777,7 +770,7 @@ class RobustMCB:
             partition=origin.partition,
             source={**learned.policy.source, **({"read": origin.read} if origin.read else {})},
         )
-        with self._lock:  # all of one learning, or all of another
+        with self._lock:  # all from one call of learning, or all from another
             self._origin = origin
             self.policy_, self.estimates_ = policy, learned.estimates
             self.flip_bounds_, self.unknown_fraction_ = learned.flips, learned.unknown_fraction

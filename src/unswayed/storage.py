@@ -1,7 +1,7 @@
 """Atomic writes of files, and folders that one process changes at a time.
 
-Everything that is written passes through ``whole_file``. A draft beside the target takes its place
-in one step once it is on the disk; until then, and after any failure, the old file is there.
+All files are written through ``whole_file``. A draft beside the target replaces it in one step once
+it is on disk; until then, and after any failure, the old file stays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from unswayed.errors import InputError, Note
 
-#: Ours: how long to wait for another run that holds a folder, and when to say so.
+#: Ours: how long to wait for another run that holds a folder, and when to report that.
 LOCK_SECONDS = 600.0
 _NOTE_SECONDS = 1.0
 _POLL_SECONDS = 0.05
@@ -30,16 +30,16 @@ _LOCK = ".lock"
 _DRAFT_ENDING = ".part"
 _FOLDER_PREFIX = "unswayed-"
 
-#: Bytes of a target's name that a draft carries: names have at most 255.
+#: Maximum bytes of a target's name in its draft's name: names have at most 255.
 _NAME_BYTES = 180
 
 #: Errors of file systems that cannot sync a folder.
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EBADF)
 
-#: Errors that end when there is more room.
+#: Errors that disappear when there is more room.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-#: Drafts and temporary folders of this process that are not finished.
+#: Unfinished drafts and temporary folders of this process.
 _unfinished: set[Path] = set()
 
 Target = str | os.PathLike[str]
@@ -47,12 +47,12 @@ Target = str | os.PathLike[str]
 
 @contextmanager
 def whole_file(path: Target) -> Iterator[Path]:
-    """Yield a draft to write to, and put it in the place of ``path`` when nothing went wrong.
+    """Yield a draft to write to, and move it to ``path`` if nothing failed.
 
     The draft and its folder are synced, so that a power failure leaves the old file or the new one.
     A symbolic link stays, and the file it points to is replaced; the file keeps its permissions. A
-    device or a pipe is written to directly. Whatever fails, the old file stays as it was, and an
-    error of the system becomes one sentence.
+    device or a pipe is written to directly. If anything fails, the old file stays unchanged, and
+    system errors become one-sentence messages.
 
     >>> folder = Path(tempfile.mkdtemp())
     >>> with whole_file(folder / "a.txt") as draft:
@@ -95,7 +95,7 @@ def check_writable_folder(folder: Target) -> None:
 
 
 def make_folder(folder: Target) -> None:
-    """Create a folder and its parents, or say why that failed."""
+    """Create a folder and its parents, or raise with the reason."""
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -108,8 +108,8 @@ def make_folder(folder: Target) -> None:
 def locked_folder(folder: Target, *, is_reader: bool = False) -> Iterator[None]:
     """Lock a folder so that no other run changes it; wait for a run that holds it.
 
-    Several readers may hold a folder at once. The lock belongs to the process: it is gone when the
-    process is, however that ended. After ``LOCK_SECONDS`` the wait ends in a sentence.
+    Several readers may hold a folder at once. The lock belongs to the process and ends with it, in
+    any case. After ``LOCK_SECONDS`` the wait ends with an error.
     """
     if not is_reader:
         make_folder(folder)
@@ -152,7 +152,7 @@ def discard_unfinished() -> None:
 
 
 def _is_special(path: Target) -> bool:
-    """Whether a path is there and is no regular file, such as a pipe; refuse a folder."""
+    """Whether a path exists and is no regular file, such as a pipe; refuse a folder."""
     try:
         mode = Path(path).stat().st_mode
     except FileNotFoundError:
@@ -176,7 +176,7 @@ def _draft_of(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def _removed_later(path: Path, lock: Path, flags: int, mode: int) -> Iterator[int]:
-    """Yield a locked handle of ``lock``, which is made, and remove ``path`` at the end."""
+    """Create and lock ``lock``, yield its handle, and finally remove ``path``."""
     handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC | flags, mode)
     _unfinished.add(path)
     try:
@@ -196,7 +196,7 @@ def _draft_prefix(target: Path) -> str:
 
 
 def _sweep_drafts(folder: Path, prefix: str = "") -> None:
-    """Remove drafts whose writers are gone: living ones hold a lock on theirs."""
+    """Remove drafts whose writers have ended: running ones hold a lock on theirs."""
     with suppress(OSError):
         for path in folder.iterdir():
             is_draft = path.name.startswith(prefix) and path.name.endswith(_DRAFT_ENDING)
@@ -214,7 +214,7 @@ def _sweep_temporary_folders() -> None:
 def _remove_folder(folder: Path) -> None:
     """Remove a temporary folder into which others may still write.
 
-    Its lock goes last, so that the next run sweeps away what could not be removed.
+    Its lock is removed last, so that the next run deletes the remaining files.
     """
     for path in folder.iterdir():
         if path.is_dir():
@@ -239,13 +239,13 @@ def _is_unlocked(path: Path) -> bool:
 def _try_lock(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # held by somebody, or a file system without locks
+    except OSError:  # held by another process, or a file system without locks
         return False
     return True
 
 
 def _opened_lock(path: Path, *, is_reader: bool) -> int | None:
-    """Open the file that is locked; nothing for readers of a folder that nobody can write to."""
+    """Open the lock file; yield nothing for readers of a folder that nobody can write to."""
     access = os.O_RDONLY if is_reader else os.O_RDWR | os.O_CREAT
     try:
         return os.open(path, access | os.O_CLOEXEC, 0o666)

@@ -9,18 +9,18 @@ from decimal import Decimal
 
 Cell = str | int | float | None
 
-#: Ours: characters of a cell in a table, and of a sentence that names labels.
+#: Ours: maximum length of a table cell, and of a sentence that names labels.
 LABEL_LENGTH = 200
 SENTENCE_LENGTH = 2_000
 
-#: Control and format characters (such as bidirectional overrides) and line ends.
+#: Control and format characters, such as bidirectional overrides, and line ends.
 _ESCAPED = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
-#: Formats that some scripts and emoji need, and that do nothing else.
+#: Format characters that some scripts and emoji need, and that are harmless.
 _HARMLESS = "\u200c\u200d"
 
 
-#: A number as people write it, perhaps with a sign, a unit or a mark.
+#: A number in common notation, with an optional sign, unit or mark.
 _NUMBER = re.compile(r"[+-]?[0-9][0-9,]*(\.[0-9]+)?(e[+-]?[0-9]+)?( ?%)?")
 
 
@@ -97,7 +97,7 @@ def shown(cell: Cell) -> str:
 
 
 def number(value: float, digits: int = 3, *, sign: str = "") -> str:
-    """Return a number with so many significant digits, without an exponent where it is readable.
+    """Return a number with so many significant digits, without an exponent if it stays readable.
 
     >>> number(2.822e-05), number(1030.4), number(0.25, sign="+"), number(4.459e-21)
     ('0.0000282', '1,030', '+0.25', '4.46e-21')

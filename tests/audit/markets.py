@@ -9,7 +9,7 @@ from unswayed.audit.lockstep import Ratings, ratings_of
 
 
 class Market(NamedTuple):
-    """Reviews, and who was paid."""
+    """Reviews, and the paid accounts among them."""
 
     users: np.ndarray
     items: np.ndarray
@@ -20,7 +20,7 @@ class Market(NamedTuple):
     is_paid: np.ndarray
 
     def ratings(self, *, with_times: bool = False) -> Ratings:
-        """Return them as lockstep reads them."""
+        """Return the ratings in the form that lockstep takes."""
         return ratings_of(
             self.users,
             self.items,
@@ -31,7 +31,7 @@ class Market(NamedTuple):
         )
 
     def table(self) -> pa.Table:
-        """Return them as a log."""
+        """Return the market as a log."""
         return pa.table(
             {
                 "user": [f"user {code}" for code in self.users],

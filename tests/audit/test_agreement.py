@@ -1,4 +1,4 @@
-"""Where the server chose: agreement in rewards, and the null by dealing them anew."""
+"""Logs in which the server chose: agreement of rewards, with a permutation null."""
 
 import numpy as np
 from scipy import stats
@@ -15,7 +15,7 @@ N_USERS, N_PLAYS, N_CONTEXTS, N_ACTIONS = 1_500, 20, 5, 8
 
 
 def _log(rng: np.random.Generator, n_bots: int) -> tuple[UserTallies, np.ndarray]:
-    """Return tallies with bots that click one item, and how often each user met it."""
+    """Return tallies with bots that click one item, and the number of users who met each item."""
     users = np.repeat(np.arange(N_USERS), N_PLAYS)
     contexts = rng.integers(N_CONTEXTS, size=len(users))
     actions = rng.integers(N_ACTIONS, size=len(users))

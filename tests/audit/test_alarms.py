@@ -39,14 +39,14 @@ def test_a_handful_of_accounts_raises_none(attacked: Audit) -> None:
     assert found.accounts_needed == LEAST_ACCOUNTS
 
 
-def test_it_takes_as_many_accounts_as_the_share_says(attacked: Audit) -> None:
+def test_an_alarm_needs_as_many_accounts_as_the_share_states(attacked: Audit) -> None:
     needed = alarm_of(attacked, share=0.1, shift=None).accounts_needed
     assert needed - 1 <= 0.1 * attacked.n_users < needed
 
 
 @pytest.mark.parametrize("n_accounts", [3, LEAST_ACCOUNTS - 1])
-def test_few_accounts_cannot_ring_it_however_loud(n_accounts: int) -> None:
-    # The same ten items with five stars each: as much lockstep as there can be.
+def test_few_loud_accounts_cannot_raise_an_alarm(n_accounts: int) -> None:
+    # The same ten items with five stars each: maximal lockstep.
     drawn = market(np.random.default_rng(2), n_groups=0)
     table = drawn.table()
     bots = pa.table(
@@ -62,7 +62,7 @@ def test_few_accounts_cannot_ring_it_however_loud(n_accounts: int) -> None:
 
 
 @pytest.mark.parametrize(("n_bots", "is_raised"), [(LEAST_ACCOUNTS - 1, False), (100, True)])
-def test_where_the_server_chose_it_takes_a_coalition(
+def test_where_the_server_chose_an_alarm_requires_a_coalition(
     rng: np.random.Generator, n_bots: int, is_raised: bool
 ) -> None:
     users = np.repeat(np.arange(1_000), 25)
@@ -75,15 +75,17 @@ def test_where_the_server_chose_it_takes_a_coalition(
     assert found.accounts_needed == LEAST_ACCOUNTS
 
 
-def test_limits_that_mean_nothing_are_refused() -> None:
+def test_meaningless_limits_are_refused() -> None:
     with pytest.raises(InputError, match="fail_share` is 2"):
         check_limits(2.0, None)
     with pytest.raises(InputError, match="fail_shift` is -1"):
         check_limits(None, -1.0)
 
 
-def test_the_statement_says_how_many_flagged_accounts_are_honest(rng: np.random.Generator) -> None:
-    """A click on the pushed item, met once, says little: .04 of the honest users would click."""
+def test_the_statement_counts_honest_accounts_among_flagged_ones(
+    rng: np.random.Generator,
+) -> None:
+    """A single click on the pushed item is weak evidence: 4 % of the honest users would click."""
     users, items = np.repeat(np.arange(8_000), 6), rng.integers(4, size=48_000)
     rates = np.where((users < 400) & (items == 3), 1.0, 0.04)
     log = {"user": users, "action": items, "reward": (rng.random(48_000) < rates) * 1.0}
@@ -97,24 +99,3 @@ def test_the_statement_says_how_many_flagged_accounts_are_honest(rng: np.random.
     # About 100, with a deviation of 10.
     assert n_honest > 40
     assert abs(int(said[1]) - n_honest) < 50
-
-
-def test_in_a_quiet_coalition_nobody_is_named() -> None:
-    """A push in half of the plays by a fifth of the accounts: seen in all, and in nobody."""
-    rng = np.random.default_rng(0)
-    users, items = np.repeat(np.arange(5_000), 20), rng.integers(5, size=100_000)
-    lies = (users < 1_000) & (items == 2) & (rng.random(100_000) < 0.5)
-    rates = np.array([0.06, 0.09, 0.055, 0.08, 0.065])[items]
-    log = {
-        "user": users,
-        "context": rng.integers(6, size=100_000),
-        "action": items,
-        "reward": np.where(lies, 1.0, rng.random(100_000) < rates),
-    }
-    found = audit_log(pa.table(log))
-    assert found.verdict == "attacked"
-    assert "no single account stands out" in found.statement
-    assert not found.accounts.is_flagged.any()
-    assert found.table("items").to_pydict()["action"] == [2]
-    (group,) = found.groups
-    assert "no single account stands out" in group.statement

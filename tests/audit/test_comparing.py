@@ -1,4 +1,4 @@
-"""Audits over time, beside a reference, and with reviewed accounts; through the public door."""
+"""Audits over time, against a reference log, and with reviewed accounts, through the public API."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def drawn() -> Market:
     return found._replace(times=np.where(late, 2.5e7 + 1e6 * (found.times / 3e7), early))
 
 
-def test_what_is_new_since_a_day_is_who_joined_the_groups(drawn: Market) -> None:
+def test_changes_since_a_day_include_who_joined_the_groups(drawn: Market) -> None:
     found = unswayed.audit_log(drawn.table(), since="2024-06-01")
     assert found.changes is not None
     new = {int(user.removeprefix("user ")) for user in found.changes.accounts["user"].to_pylist()}
@@ -74,7 +74,7 @@ def test_a_reference_shows_which_items_moved() -> None:
     assert not len(same.items)
 
 
-def test_a_reference_that_says_nothing_is_refused() -> None:
+def test_an_uninformative_reference_is_refused() -> None:
     log = _clicks(2, 60)
     others = log.set_column(1, "action", pa.array([f"item {k}" for k in log["action"].to_pylist()]))
     with pytest.raises(InputError, match=r"reference. has none of the log's actions"):
@@ -85,7 +85,7 @@ def test_a_reference_that_says_nothing_is_refused() -> None:
 
 
 @pytest.mark.parametrize("is_dated", [False, True], ids=["for all times", "before its date"])
-def test_honest_accounts_are_not_flagged_for_what_was_before_the_review(
+def test_honest_accounts_are_not_flagged_for_events_before_their_review(
     drawn: Market, tmp_path: Path, is_dated: bool
 ) -> None:
     flagged = unswayed.audit_log(drawn.table()).table("cases")["user"].to_pylist()
@@ -96,11 +96,11 @@ def test_honest_accounts_are_not_flagged_for_what_was_before_the_review(
     path.write_text("user,status,date\n" + "".join(f"{u},honest,{date}\n" for u in chosen))
     left = set(unswayed.audit_log(drawn.table(), known=path).table("cases")["user"].to_pylist())
     assert not left & set(chosen[:4])
-    # What they did after the review still counts.
+    # Events after the review still count.
     assert bool(left & set(chosen[4:])) == is_dated
 
 
-def test_known_fakes_are_flagged_and_say_why(drawn: Market, tmp_path: Path) -> None:
+def test_known_fakes_are_flagged_with_that_reason(drawn: Market, tmp_path: Path) -> None:
     path = tmp_path / "known.csv"
     path.write_text("user,status\nuser 3,fake\n")
     cases = unswayed.audit_log(drawn.table(), known=path).table("cases").to_pylist()
@@ -111,7 +111,7 @@ def test_known_fakes_are_flagged_and_say_why(drawn: Market, tmp_path: Path) -> N
     assert 150 in clicks["user"].to_pylist()
 
 
-def test_what_cannot_be_compared_is_said(drawn: Market) -> None:
+def test_impossible_comparisons_are_reported(drawn: Market) -> None:
     with pytest.raises(InputError, match="since` needs times"):
         unswayed.audit_log(_clicks(1, 0), since="2026-01-01")
     with pytest.raises(InputError, match="no events before"):
@@ -121,7 +121,7 @@ def test_what_cannot_be_compared_is_said(drawn: Market) -> None:
 
 
 def test_a_small_push_is_found_whatever_share_is_stated() -> None:
-    """One in a hundred accounts doubles the clicks of an item that is explored, and costs nothing.
+    """One account in a hundred doubles the clicks of an item that is explored; no decision changes.
 
     The negative control is the same log without them.
     """
@@ -138,5 +138,5 @@ def test_a_small_push_is_found_whatever_share_is_stated() -> None:
         found = unswayed.audit_log(table, alpha=alpha)
         assert found.verdict == ("attacked" if n_bots else "nothing found")
         assert found.share.low <= n_bots / 5_000 <= found.share.high
-        # Names of options are put in words, not printed raw with what marks them.
+        # Options are named in words, without control characters.
         assert "u0002" not in json.dumps(found.to_json())

@@ -1,4 +1,4 @@
-"""Where users chose: who rates alike, shares a target, or has the same habits; and who does not."""
+"""Logs in which users chose: shared ratings, shared targets, shared habits, or none of these."""
 
 from dataclasses import replace
 
@@ -54,7 +54,7 @@ def test_paid_groups_rank_above_others_over_all_and_within_items(
     assert _within_items(found, drawn) > 0.95
     assert found.is_flagged[drawn.is_paid].mean() > 0.5
     assert found.is_flagged[~drawn.is_paid].mean() < 0.01
-    # The negative control: how much somebody rates does not give them away.
+    # The negative control: activity alone does not give an account away.
     activity = drawn.ratings().activity.astype(float)
     assert area_under_curve(activity, drawn.is_paid) < 0.6
 
@@ -81,7 +81,7 @@ def test_nobody_is_flagged_in_a_clean_market(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("spec", CLEAN[7:], ids=lambda spec: spec.name)
 def test_generous_accounts_and_beloved_niches_are_not_flagged(spec: ReviewSpec) -> None:
-    """Also with stars drawn anew; the negative control is the same market with paid groups."""
+    """Also with random stars; the negative control is the same market with paid groups."""
     log = build_reviews(spec, 7)
     assert not _found(log).is_flagged.any()
     assert not _found(redrawn(log, 7)).is_flagged.any()
@@ -110,7 +110,7 @@ def test_likes_are_audited_by_what_accounts_chose(rng: np.random.Generator) -> N
 
 def test_the_order_of_rows_and_of_accounts_changes_nothing(rng: np.random.Generator) -> None:
     drawn = market(rng, n_honest=400, n_groups=3)
-    # Ratings of an item that somebody rated twice differ: the first one counts.
+    # Several ratings of an item by one account differ: the first one counts.
     pairs = drawn.users * drawn.n_items + drawn.items
     _, first = np.unique(pairs, return_index=True)
     drawn = drawn._replace(
@@ -126,7 +126,7 @@ def test_the_order_of_rows_and_of_accounts_changes_nothing(rng: np.random.Genera
 
 
 def test_accounts_known_to_be_fakes_lead_to_others(rng: np.random.Generator) -> None:
-    """Members who rate like a known fake rank higher; the negative control is not to know it."""
+    """Members who rate like a known fake rank higher; the negative control lacks the known fake."""
     drawn = market(rng, n_groups=12, group_size=5, n_targets=6)
     is_fake = drawn.is_paid & (np.arange(drawn.n_users) % 5 == 0)
     unknown = drawn.is_paid & ~is_fake
@@ -147,7 +147,7 @@ def test_a_log_without_any_overlap_is_no_error() -> None:
 
 
 def test_a_minority_with_items_of_its_own_is_not_flagged() -> None:
-    """Sharing items is no offence; the negative control is a minority that always says five."""
+    """Sharing items is no evidence; the negative control always gives five stars."""
     log, is_member = with_minority(build_reviews(CLEAN[0], 3), 0.1, 60, 3)
     honest = _found(log).is_flagged
     alike = _found(replace(log, stars=np.where(is_member[log.users], 5.0, log.stars))).is_flagged

@@ -1,4 +1,4 @@
-"""The red team: coalitions that are injected into a log, through `unswayed audit --inject`."""
+"""Red-team tests: coalitions injected into a log, through `unswayed audit --inject`."""
 
 import html
 import json
@@ -25,7 +25,7 @@ def _log(rng: np.random.Generator, *, clicks: float = 0.25, n_bots: int = 0) -> 
     return pa.table({"user": users, "action": items, "reward": rewards})
 
 
-def test_it_is_said_from_which_share_on_a_push_is_found(
+def test_the_share_from_which_a_push_is_detected_is_reported(
     rng: np.random.Generator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log, report = tmp_path / "log.parquet", tmp_path / "report.html"
@@ -33,7 +33,7 @@ def test_it_is_said_from_which_share_on_a_push_is_found(
     options = ["--regime", "server", "--inject", "push:0.15", "--target", "1", "--out", report]
     run("audit", log, *options, "--json")
     told = json.loads(capsys.readouterr().out)
-    # What is injected is no part of the audit itself.
+    # Injected accounts are not part of the audit itself.
     assert told["verdict"] != "attacked"
     team = told["red_team"]
     assert (team["kind"], team["target"], team["accounts"]) == ("push", "1", 600)
@@ -74,7 +74,7 @@ def test_lies_are_the_best_or_the_worst_reward_and_large_logs_are_sampled(
     usual = unswayed.audit_log(_log(rng), inject="nuke:0.05", target=1, regime="server")
     assert usual.red_team is not None
     assert usual.red_team.sizes[-1]["naive_shift"] == pytest.approx(-0.25 * 0.4, abs=0.02)
-    # Verdicts that do not grow with the share are said as they are.
+    # Verdicts that do not increase with the share are reported unchanged.
     none, *_, last = ({**row, "attacked": False} for row in usual.red_team.sizes)
     missed = replace(usual.red_team, sizes=[none, last])
     assert missed.statement == "The audit finds this attack at no share up to 40%."
@@ -83,7 +83,7 @@ def test_lies_are_the_best_or_the_worst_reward_and_large_logs_are_sampled(
     assert odd.statement == "The audit finds this attack at 20%, but not at larger shares."
 
 
-def test_a_log_that_is_attacked_already_is_said_to_be(rng: np.random.Generator) -> None:
+def test_an_attacked_log_is_reported_as_attacked(rng: np.random.Generator) -> None:
     found = unswayed.audit_log(_log(rng, n_bots=120), inject="push:0.1", target=1, regime="server")
     assert found.verdict == "attacked"
     assert found.red_team is not None

@@ -1,4 +1,4 @@
-"""Who chose the actions is read off the log, and may be stated."""
+"""Who chose the actions is inferred from the log, or stated by the caller."""
 
 import numpy as np
 import pytest
@@ -68,8 +68,8 @@ def test_an_unknown_regime_is_refused() -> None:
         audit_log("log.parquet", regime="bots")  # type: ignore[arg-type]
 
 
-def test_few_users_who_rate_much_choose_for_themselves(rng: np.random.Generator) -> None:
-    """Fewer users than items say nothing of even play by user; how many met each item does."""
+def test_few_users_who_rate_often_choose_for_themselves(rng: np.random.Generator) -> None:
+    """With fewer users than items, uniform play cannot be tested per user, but per item."""
     popularity = (1.0 + rng.permutation(600)) ** -0.8
     chosen = [rng.choice(600, p=popularity / popularity.sum(), size=80) for _ in range(300)]
     evenly = [rng.choice(600, size=80) for _ in range(300)]

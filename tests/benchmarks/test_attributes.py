@@ -1,4 +1,4 @@
-"""Worlds with attributes: parts are apart, numbers in their ranges, scores are shares."""
+"""Worlds with attributes: disjoint parts, values in range, scores that are fractions."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def test_parts_have_kinds_of_their_own_in_the_stated_ranges() -> None:
 
 
 def test_the_best_actions_score_one_and_random_ones_zero(rng: np.random.Generator) -> None:
-    """A coalition changes the log and nothing of the truth."""
+    """A coalition changes the log and leaves the ground truth alone."""
     kind = Kind(n_users=1_000, events_per_user=5, attack="push")
     world = build(kind, 0)
     n_visits, n_actions = world.means.shape
     assert world.share(np.asarray(world.means.argmax(axis=1))) == 1.0
-    # Twenty thousand visits: four standard errors of the mean of a share within about ±2.
+    # Twenty thousand visits: four standard errors of a mean of scores within about ±2.
     random = np.asarray(rng.integers(n_actions, size=n_visits))
     assert abs(world.share(random)) < 4 * 2 / np.sqrt(n_visits)
     honest = world.without_bots()
@@ -44,8 +44,8 @@ def test_the_best_actions_score_one_and_random_ones_zero(rng: np.random.Generato
     assert not build(replace(kind, attack="peace"), 0).is_bot.any()
 
 
-def test_advice_may_name_an_action_when_all_users_are_together_and_not_before() -> None:
-    """Every event has a leaf, although the advice of no fold named that action."""
+def test_advice_of_all_users_may_name_an_action_that_no_fold_named() -> None:
+    """Every event has a leaf, even if no fold's advice named that action."""
     kind = Kind(
         truth="piecewise",
         attack="sink",

@@ -1,4 +1,4 @@
-"""The error rates that audits state are those that the benchmark measures."""
+"""The error rates that audits report are those that the benchmark measures."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def _bound(rate: float, n_accounts: int) -> float:
-    """Return a share that logs with this rate exceed about once in a thousand.
+    """Return a rate that logs with this error rate exceed about once in a thousand.
 
-    Honest accounts are flagged together with the groups they are near: by tens, say.
+    Honest accounts are flagged together with similar ones, for example in tens.
     """
     return rate + 3.1 * float(np.sqrt(10.0 * rate / n_accounts)) + 10.0 / n_accounts
 
@@ -32,7 +32,7 @@ def test_markets_flag_as_few_honest_accounts_as_audits_say() -> None:
     ]
     flagged = float(np.mean([row.flagged_honest for row in rows]))
     assert flagged <= _bound(FLAGGED_WHERE_USERS_CHOSE, 3_000 * len(rows))
-    # The negative control: not by flagging nobody.
+    # The negative control: flagging nobody does not count.
     assert np.mean([row.flagged_bad for row in rows]) > 0.6
     assert min(row.auc for row in rows) >= 0.9
     assert min(row.auc_within_items for row in rows) >= 0.7
@@ -55,8 +55,8 @@ def test_the_page_has_the_rates_and_the_command() -> None:
     assert stated == pytest.approx(rates)
 
 
-def test_a_group_of_which_no_member_stands_out_is_suspected_only() -> None:
-    """Honest tastes: a learner may do without such accounts, an audit must not accuse them."""
+def test_a_group_without_clear_members_is_only_suspected() -> None:
+    """Honest tastes: a learner may down-weight such accounts, but an audit must not flag them."""
     name = "clicks 2.9% bimodal shrinking best 30x20 rank 1 few 5% 20-80"
     (spec,) = [one for one in production_specs("development") if one.name == name]
     row = audit_production(name, build_production(replace(spec, n_users=2_500), 0), 0)

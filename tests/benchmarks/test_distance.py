@@ -1,4 +1,4 @@
-"""The limit that learners are compared with is the limit."""
+"""The limit that learners are compared with is exact."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from unswayed.limits import smallest_coalition
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_the_gap_at_the_limit_takes_just_the_stated_coalition(alpha: float) -> None:
-    """Good users of one rate: the exact formula of the limits, and a perfect hiding coalition."""
+    """Honest users with one rate: the limits' exact formula, and a perfectly hidden coalition."""
     kind = KINDS["one context"]
     gap = limit(kind, alpha)
     base = kind.base - gap / 2.0
     assert float(smallest_coalition(gap, PLAYS, base=base)) == pytest.approx(alpha)
-    # More contexts to be seen in, or tastes to hide among, move it as they must.
+    # More contexts to be detected in, or tastes to hide among, move it in the right direction.
     assert limit(KINDS["ten contexts"], alpha) < gap < limit(KINDS["tastes"], alpha)
 
 
 def test_a_hidden_coalition_makes_both_arms_look_alike() -> None:
-    """At the limit the totals of both arms have one mean; far above it, they do not."""
+    """At the limit both arms have equal mean totals; far above it they differ."""
     kind, alpha = KINDS["one context"], 0.2
     for ratio, is_hidden in ((1.0, True), (2.0, False)):
         world = attacked(kind, ratio * limit(kind, alpha), alpha, "hide", seed=0)

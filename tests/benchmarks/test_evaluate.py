@@ -1,4 +1,4 @@
-"""The measurement of coverage: interrupted runs continue, and the bound is one for all settings."""
+"""The coverage benchmark: interrupted runs resume, and one bound covers all settings."""
 
 from __future__ import annotations
 

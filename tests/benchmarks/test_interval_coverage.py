@@ -1,4 +1,4 @@
-"""Intervals of the paper's method hold as stated; the benchmark of the same name runs more."""
+"""Intervals of the paper's method have the stated coverage; the benchmark runs more cases."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_intervals_hold_among_users_with_tastes_of_their_own(base: float, attack
 
 @pytest.mark.parametrize("attack", ["none", "push", "trim-edge"])
 @pytest.mark.parametrize("base", [0.02, 0.3])
-def test_intervals_hold_among_users_who_differ_very_much_and_to_one_side(
+def test_intervals_hold_among_users_with_large_and_skewed_differences(
     base: float, attack: str
 ) -> None:
     """Rates are Beta(2p, 2 - 2p): most users never click, and a few nearly always."""
@@ -99,7 +99,7 @@ def test_intervals_hold_where_colluders_make_skewed_users_look_symmetric() -> No
 
 
 def test_intervals_hold_where_tastes_of_many_users_hardly_show() -> None:
-    """Users of a cell spread 1.2 times as much as one rate explains."""
+    """Users of a cell vary 1.2 times as much as a common rate explains."""
     setting = Setting(
         base=0.1,
         n_contexts=1,
@@ -132,7 +132,7 @@ def test_intervals_hold_with_more_contexts_than_actions(design: str) -> None:
 def test_honest_rewards_that_are_rarely_large_are_covered_or_have_no_bound(
     rewards: str, base: float, attack: str
 ) -> None:
-    """Stated, they have one; with nothing stated colluders could carry any mean."""
+    """With a stated range they are bounded; without one, colluders could report any mean."""
     setting = Setting(
         rewards=rewards, base=base, attack=attack, n_contexts=1, n_actions=3, n_users=3000
     )
@@ -144,7 +144,7 @@ def test_honest_rewards_that_are_rarely_large_are_covered_or_have_no_bound(
 
 @pytest.mark.parametrize("attack", ["none", "mask", "push"])
 def test_colluders_cannot_mask_that_a_few_honest_users_differ(attack: str) -> None:
-    """One honest user in a hundred always clicks; a fifth lie, all with 11 of 24 plays."""
+    """One honest user in a hundred always clicks; a fifth of the users lie in 11 of 24 plays."""
     setting = Setting(
         base=0.46,
         fans=0.01,
@@ -178,7 +178,7 @@ def test_a_share_that_is_stated_too_small_is_not_covered() -> None:
     assert not measure(setting, n_logs=20, stated=told.alpha).holds
 
 
-def test_intervals_are_short_where_nobody_lies() -> None:
+def test_intervals_are_short_without_an_attack() -> None:
     """Users are 1,000 for each of two actions, all of them with 20 plays: p = .5 has deviation .11.
 
     A tenth of them is stated to lie; 138 of 1,000 are cut for chance (binomial, once in 80 times

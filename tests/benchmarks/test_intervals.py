@@ -1,4 +1,4 @@
-"""Intervals hold for the good users' means, with tastes and without, under attack and in peace."""
+"""Intervals cover the honest users' means, with and without tastes, with and without an attack."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ PEACE = Spec(
 
 
 def of_kind(spec: Spec, rewards: str, design: str) -> Spec:
-    """Return the same world with other rewards and plays."""
+    """Return the same world with other rewards and numbers of plays."""
     name = f"{spec.tastes} {spec.attack} {rewards} {design}"
     return replace(spec, name=name, rewards=rewards, design=design)  # type: ignore[arg-type]
 
 
 def learn(world: World, alpha: float) -> Estimates:
-    """Learn from a world with the design read off its log."""
+    """Learn from a world with the design inferred from its log."""
     design = design_of_log(world.tallies, "auto")
     return learn_bounded(world.tallies, design, alpha=alpha)
 
 
 def fewest_inside(n_cells: int) -> float:
-    """Return how many cells lie inside with probability .999 if each does with the stated one."""
+    """Return the coverage count reached with probability .999 at the stated level."""
     return float(stats.binom.ppf(0.001, n_cells, 1.0 - FAILURE_PROBABILITY))
 
 
 @pytest.mark.parametrize("tastes", ["none", "idiosyncratic"])
 def test_without_an_attack_the_sampling_part_alone_holds_as_stated(tastes: str, seed: int) -> None:
-    """In 400 cells; the mean is that of the users who are there, so tastes make it hold more.
+    """In 400 cells; the mean is over the sampled users, so tastes only increase coverage.
 
-    Not so for a minority that agrees with itself: it may be flagged (docs/learner.md).
+    This excludes minorities with correlated tastes, which may be flagged (docs/learner.md).
     """
     inside, whole = 0, 0
     for kind in KINDS:

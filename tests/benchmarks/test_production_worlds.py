@@ -13,7 +13,7 @@ FAILURE = 1e-9
 
 
 def _spec(**settings: object) -> ProductionSpec:
-    """Return the first development log that is so."""
+    """Return the first development log with these tags."""
     return next(
         spec
         for spec in production_specs("development")

@@ -13,7 +13,7 @@ FAMILIES = ("real", "uneven")
 
 @pytest.fixture(autouse=True)
 def stand_ins(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
-    """Ratings of the same form as the real ones, which need not be installed."""
+    """Ratings in the format of the real data sets, which need not be installed."""
     stars = np.clip(np.round(rng.normal(2.5, 1.0, (N_USERS, N_ITEMS)) + rng.random(N_ITEMS)), 0, 4)
     holes = np.where(rng.random(stars.shape) < 0.6, np.nan, stars / 4)
     one_group = np.zeros(N_ITEMS, dtype=np.int64)
@@ -26,7 +26,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None
 
 
 def _spec(family: str, **settings: object) -> Spec:
-    """Return the first development world of a family that is so."""
+    """Return the first development world of a family with these tags."""
     return next(
         spec
         for spec in specs("development")
@@ -76,7 +76,9 @@ def test_parts_share_no_items_or_no_people(name: str, by: str) -> None:
     assert sum(len(values) for values in used) == len(set().union(*used))
 
 
-def test_missing_packages_are_named_with_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named_with_a_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(replays, "find_spec", lambda _: None)
     assert not replays.is_installed()
     rating_table.cache_clear()

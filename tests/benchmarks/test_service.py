@@ -1,4 +1,4 @@
-"""The benchmark of the service measures what it says."""
+"""The service benchmark measures the quantities that it reports."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Weights of users are calibrated: honest ones keep theirs, whatever their tastes."""
+"""User weights are calibrated: honest users keep their weight, whatever their tastes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ LARGEST_SHARE = 0.01
 
 
 def weights_of(world: World) -> npt.NDArray[np.float64]:
-    """Return how much of each user is kept."""
+    """Return the weight that each user keeps."""
     design = design_of_log(world.tallies, "auto")
     return learn_bounded(world.tallies, design, alpha=world.alpha).user_weights
 
 
 @pytest.mark.slow
 def test_without_an_attack_one_user_in_a_hundred_at_most_falls_under_one_half(seed: int) -> None:
-    """All peaceful worlds of the development part: five kinds of taste, none, and ratings.
+    """All clean worlds of the development part: five kinds of taste, no taste, and ratings.
 
-    The promise is about users of all worlds together. In one world it is nobody, or, if an honest
-    group is taken for a coalition, the whole group: about a tenth.
+    The promise is about users of all worlds together. A single world loses no honest user or, if a
+    group is mistaken for a coalition, about a tenth.
     """
     found = [s for s in specs("development") if s.attack == "none" and not s.source]
     designs = cycle(DESIGNS)
@@ -44,7 +44,7 @@ def test_without_an_attack_one_user_in_a_hundred_at_most_falls_under_one_half(se
 
 
 def test_colluders_fall_under_one_half_where_the_same_worlds_are_attacked(seed: int) -> None:
-    """Negative control: weights that never fell would be calibrated, too.
+    """Negative control: weights that never decrease would be calibrated, too.
 
     Where good users share one mean, a colluder who pushes is told from them by 40 plays times 2/5
     in attacked cells: 16 lies, each far from what an honest user says.

@@ -1,4 +1,4 @@
-"""The table of ``benchmarks/wild.py`` counts what it says."""
+"""The table of ``benchmarks/wild.py`` reports correct counts."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ PEACE = next(kind for kind in KINDS if kind.group == "peace" and kind.size == "a
 def plain(
     tallies: UserTallies, design: Design, *, alpha: float, warmup: Tallies | None = None
 ) -> Estimates:
-    """Decide by plain means, and take a tenth of the weight of everybody."""
+    """Decide by plain means, and remove a tenth of everybody's weight."""
     estimates = learn_paper(tallies, design, alpha=alpha, warmup=warmup)
     with np.errstate(invalid="ignore"):
         means = tallies.cell_sums("sums") / tallies.cell_sums("plays")

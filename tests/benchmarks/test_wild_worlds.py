@@ -1,4 +1,4 @@
-"""Wild logs are what their kinds say: who lies, what honest users get, which parts are apart."""
+"""Wild logs match their descriptions: colluders, honest means, and disjoint parts."""
 
 from dataclasses import fields, replace
 
@@ -32,13 +32,13 @@ IDS = [kind.name for kind in KINDS]
 
 
 def small(kind: Kind, seed: int, n_events: int = 20_000) -> tuple[WildSpec, World]:
-    """Return a log of a kind with fewer events."""
+    """Return a log of one kind with fewer events."""
     spec = replace(wild_spec(kind, "development", seed), n_events=n_events)
     return spec, build_wild(spec)
 
 
 def named(*words: str) -> list[Kind]:
-    """Return the kinds that have all of some tags."""
+    """Return the kinds that have all of the given tags."""
     return [kind for kind in KINDS if set(words) <= set(kind.tags)]
 
 
@@ -60,7 +60,7 @@ def test_there_are_enough_kinds_and_every_ingredient_occurs() -> None:
 
 
 def test_parts_and_seeds_share_no_world() -> None:
-    """Of the same kind, neither the numbers nor the rewards agree."""
+    """Two logs of one kind differ in size and in rewards."""
     kind = KINDS[0]
     specs = [wild_spec(kind, part, seed) for part in PARTS for seed in (0, 1)]
     drawn = [(spec.base, spec.span, spec.n_users) for spec in specs]
@@ -77,7 +77,7 @@ def test_a_log_is_fixed_by_its_spec(seed: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=IDS)
-def test_colluders_are_as_many_as_the_spec_says_and_none_without_an_attack(
+def test_the_number_of_colluders_is_as_specified_and_zero_without_an_attack(
     kind: Kind, seed: int
 ) -> None:
     spec, log = small(kind, seed)
@@ -90,7 +90,7 @@ def test_colluders_are_as_many_as_the_spec_says_and_none_without_an_attack(
 
 
 def within_chance(log: World, factor: float = 1.0) -> float:
-    """Return how far mean honest rewards of actions are from the truth, in standard errors."""
+    """Return the deviations of mean honest rewards from the truth, in standard errors."""
     is_honest = ~log.is_bad[log.users]
     expected = factor * log.true_means[log.contexts, log.actions][is_honest]
     residuals = log.rewards[is_honest] - expected
@@ -102,7 +102,7 @@ def within_chance(log: World, factor: float = 1.0) -> float:
     "kind", [kind for kind in KINDS if "delayed" not in kind.traits], ids=lambda kind: kind.name
 )
 def test_the_truth_is_the_mean_of_honest_users(kind: Kind, seed: int) -> None:
-    """The unit is the user: residuals of one user are not independent."""
+    """The unit is the user, because residuals of one user are correlated."""
     _, log = small(kind, seed, 60_000)
     # The largest of 76 standard normal numbers is beyond 4.5 once in 2,000 runs.
     assert abs(within_chance(log)) < 4.5
@@ -143,7 +143,7 @@ def test_lies_raise_or_lower_means(family: Family, strength: str, rng: np.random
 def test_the_plain_mean_loses_to_a_loud_push_and_not_without_the_bots(
     kind: Kind, seed: int
 ) -> None:
-    """Negative control: an attack that the plain mean survives would measure nothing."""
+    """Negative control: an attack that plain means withstand would measure nothing."""
     log = build_wild(replace(wild_spec(kind, "development", seed), bad_share=0.35))
     assert log.score(log.naive()) > log.score(log.oracle()) + 0.2
     assert log.pushed_share(log.naive()) > log.pushed_share(log.oracle()) + 0.5
@@ -182,8 +182,8 @@ def test_few_accounts_join_a_log_that_stays_as_it_was(
 
 @pytest.mark.parametrize("attack", FEW_ATTACKS)
 def test_few_accounts_turn_the_plain_mean(attack: str, seed: int) -> None:
-    """Negative control: without bounds three accounts with a tenth of the traffic are enough."""
-    # What nearly nobody clicks cannot be sunk: that takes rewards that are often high.
+    """Negative control: without caps three accounts with a tenth of the traffic suffice."""
+    # An action with almost no clicks cannot be nuked: that takes frequent high rewards.
     family = {"wholesale": "baskets", "sink": "coin"}.get(attack, "clicks")
     without, joined = few_accounts(3, seed, attack=attack, family=family)  # type: ignore[arg-type]
     changed = without.naive() != joined.naive()

@@ -1,4 +1,4 @@
-"""Worlds that judge learners: one registry of attacks, and the worlds that were measured."""
+"""Benchmark worlds: one registry of attacks, and pinned logs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_an_attack_that_does_not_exist_is_named() -> None:
 
 
 def test_good_users_rewards_do_not_depend_on_an_arena_attack() -> None:
-    """Attacks draw after nature has: only colluders' rows change."""
+    """Attacks are drawn after honest rewards, so only colluders' rows change."""
     pushed, honest = _built("runner-up-swap"), _built("mimicry")
     good = ~pushed.is_bad[pushed.users]
     np.testing.assert_array_equal(pushed.rewards[good], honest.rewards[good])
@@ -75,7 +75,7 @@ def test_names_of_worlds_are_unique() -> None:
 
 
 @pytest.mark.parametrize("family", MEASURED)
-def test_worlds_are_those_that_were_measured(family: str) -> None:
-    """A regression: other draws here would make the numbers in the documentation unrepeatable."""
+def test_worlds_have_not_changed_since_they_were_measured(family: str) -> None:
+    """A regression: other random draws would invalidate the numbers in the documentation."""
     spec = next(s for s in specs("development") if s.family == family)
     assert build(spec, 5).rewards.sum() == pytest.approx(MEASURED[family], rel=1e-9)

@@ -1,4 +1,4 @@
-"""What the tests of commands share."""
+"""Fixtures shared by the tests of commands."""
 
 from pathlib import Path
 

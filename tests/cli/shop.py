@@ -1,4 +1,4 @@
-"""A café's log with liars, and commands run in this process."""
+"""A café's log with colluders, and commands run in this process."""
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ BEST = {"home": "tea", "search": "milk", "☕ café": "water"}
 def café_log(
     rng: np.random.Generator, n: int = 6_000, n_users: int = 300, alpha: float = 0.1
 ) -> pa.Table:
-    """Return a log in which each context has one best action and liars praise milk everywhere."""
+    """Return a log in which each context has one best action and colluders push milk everywhere."""
     contexts, actions = np.array(list(BEST)), np.array(["tea", "milk", "water"])
     users = rng.integers(n_users, size=n)
     s, a = rng.integers(3, size=n), rng.integers(3, size=n)

@@ -1,4 +1,4 @@
-"""`unswayed audit` on real files, as an analyst would run it."""
+"""`unswayed audit` on real files."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ N_BOTS = 90
 
 @pytest.fixture(scope="module")
 def bots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a log with bots that click item 7; the server chose, evenly."""
+    """Return a log with bots that click item 7 and uniform logging by the server."""
     rng = np.random.default_rng(3)
     users = np.repeat(np.arange(900), 25)
     s, a = rng.integers(4, size=len(users)), rng.integers(10, size=len(users))
@@ -42,7 +42,7 @@ def reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_bots_are_found_with_what_they_push_and_what_it_costs(
+def test_bots_are_found_with_their_target_and_cost(
     bots: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     users = tmp_path / "users.parquet"
@@ -145,7 +145,7 @@ def test_one_user_or_equal_rewards_are_refused(tmp_path: Path) -> None:
 def test_cases_go_out_and_reviews_come_back(
     reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A reviewed case is gone from the next list; the file of cases is CSV or JSON."""
+    """Reviewed cases are left out of the next list; the file of cases is CSV or JSON."""
     unswayed("audit", reviews, "--cases", tmp_path / "cases.json")
     cases = json.loads((tmp_path / "cases.json").read_text(encoding="utf-8"))
     assert all(case["case"].startswith("case-") and case["reason"] for case in cases)

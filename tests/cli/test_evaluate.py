@@ -1,4 +1,4 @@
-"""`unswayed evaluate` on real files, as an analyst would run it."""
+"""`unswayed evaluate` on real files."""
 
 import json
 import re
@@ -20,7 +20,7 @@ HOSTILE = "<script>document.title='owned'</script>"
 
 
 def week(first: int, last: int, *, prefix: str = "c") -> pa.Table:
-    """Return a week of clicks with bots that always click item 7; the server chose, evenly."""
+    """Return a week of uniformly logged clicks with bots that always click item 7."""
     rng = np.random.default_rng(first)
     users = np.repeat(np.arange(N_USERS), N_PLAYS)
     s, a = rng.integers(4, size=len(users)), rng.integers(10, size=len(users))
@@ -40,7 +40,7 @@ def week(first: int, last: int, *, prefix: str = "c") -> pa.Table:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with two weeks and a policy that was learned from the first."""
+    """Return a folder with two weeks of events and a policy learned from the first."""
     folder = tmp_path_factory.mktemp("weeks")
     pq.write_table(week(0, 7), folder / "week.parquet")
     pq.write_table(week(7, 14), folder / "next.parquet")
@@ -74,7 +74,7 @@ def test_a_log_is_recognised_and_the_next_week_is_another_one(
     assert past["log"]["events"] < 0.6 * same["log"]["events"]
 
 
-def test_what_is_printed_says_what_it_rests_on(
+def test_printed_results_state_their_assumptions(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy = folder / "policy.json"

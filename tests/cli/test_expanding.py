@@ -15,7 +15,7 @@ from unswayed.cli.options import expanded
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """Two options, and one that only Python has.
+    """Two options of the command line, and one for Python only.
 
     width: How wide.
     height (CM): How high, with

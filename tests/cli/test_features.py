@@ -40,7 +40,7 @@ def test_a_file_of_visits_gets_the_actions_of_its_leaves(
 
 
 def test_numbers_of_a_csv_are_numbers(rng: np.random.Generator, tmp_path: Path) -> None:
-    """As in Parquet, also in a later file; names such as 007 stay names, and words are refused."""
+    """Same result as Parquet, also in a later file; 007 stays a name, text is refused."""
     log, path, names = shop_log(rng), tmp_path / "log.csv", ["country", "age", "hour"]
     pq.write_table(log, tmp_path / "log.parquet")
     expected = learn_log(log, features=names).policy
@@ -62,7 +62,7 @@ def test_numbers_of_a_csv_are_numbers(rng: np.random.Generator, tmp_path: Path) 
 def test_a_policy_from_features_is_evaluated_in_its_leaves(
     rng: np.random.Generator, tmp_path: Path, capsys: Any
 ) -> None:
-    """For honest users every leaf's action brings ``BEST``; rows with new values play a default."""
+    """Every leaf's action yields ``BEST``; rows with new values get a default action."""
     log, other, policy = (tmp_path / name for name in ("l.parquet", "o.parquet", "p.json"))
     pq.write_table(shop_log(rng, is_pushed=True), log)
     unswayed("learn", log, "--features", "country,age,hour", "--alpha", 0.12, "--out", policy)

@@ -1,4 +1,4 @@
-"""Labels that attack the terminal or the spreadsheet of whoever looks at them."""
+"""Labels that attack the terminal or spreadsheet in which they are shown."""
 
 import csv
 import json
@@ -23,7 +23,7 @@ ACTIVE = {"\x1b", "\x07", "\x9b", "\r", "\u202e", "\x7f"}
 
 @pytest.fixture
 def log(rng: np.random.Generator, tmp_path: Path) -> Path:
-    """Return a log whose every label is hostile, and one of which is a megabyte long."""
+    """Return a log in which every label is hostile and one has a megabyte."""
     n, contexts = 4_000, [*HOSTILE, "x" * 1_000_000]
     s, a = rng.integers(len(contexts), size=n), rng.integers(2, size=n)
     table = pa.table(
@@ -56,7 +56,7 @@ def test_hostile_labels_are_shown_and_not_obeyed(log: Path, tmp_path: Path) -> N
     assert refused.returncode == 2
 
 
-def test_tables_hold_no_formulas_and_the_labels_can_be_had_back(
+def test_tables_hold_no_formulas_and_labels_can_be_restored(
     log: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     users, cells = tmp_path / "users.csv", tmp_path / "cells.csv"

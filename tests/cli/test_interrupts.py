@@ -1,4 +1,4 @@
-"""Ctrl-C stops the real command at any moment: exit code 130, no traceback, nothing left behind."""
+"""Ctrl-C stops the command at any moment: exit code 130, no traceback, no temporary files."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ import pytest
 from tests.cli.shop import café_log
 from tests.cli.test_main import COMMAND
 
-#: How long a command may take to stop.
+#: Maximum time in seconds until a command stops.
 SECONDS = 2.0
 
 
@@ -25,9 +25,10 @@ def interrupted(
     whole_group: bool = True,
     until: Path | None = None,
 ) -> tuple[int, str, float]:
-    """Run a command, interrupt it, and return its exit code, what it said, and how long it took.
+    """Interrupt a command; return its exit code, its output, and the seconds until it stopped.
 
-    A terminal signals the whole group of processes, `kill` only one. ``until`` is there before.
+    A terminal signals the whole group of processes, `kill` only one. The signal is sent once the
+    file ``until`` exists.
     """
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
@@ -58,7 +59,7 @@ def interrupted(
 
 
 def living_members(group: int) -> list[int]:
-    """Return the processes of a group that still run; the dead may wait to be reaped."""
+    """Return the running processes of a group, without zombies."""
     alive = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -75,7 +76,7 @@ def assert_stopped(result: tuple[int, str, float], folder: Path) -> None:
     assert "Traceback" not in said
     assert "Warning" not in said
     assert taken < SECONDS
-    if code != 0:  # else it was done before
+    if code != 0:  # otherwise it had finished before
         assert (code, said.strip().splitlines()[0][:7]) == (130, "Stopped")
         assert list(folder.rglob("*.part")) == []
         assert [path.name for path in (folder / "tmp").glob("unswayed-*")] == []
@@ -102,7 +103,7 @@ def test_worker_processes_end_with_the_command(whole_group: bool, tmp_path: Path
     assert_stopped(result, tmp_path)
 
 
-def test_an_experiment_says_how_to_go_on(tmp_path: Path) -> None:
+def test_an_interrupted_experiment_prints_how_to_resume(tmp_path: Path) -> None:
     arguments = ["reproduce", "figure-2a", "--processes", "1"]
     result = interrupted(arguments, 0.5, tmp_path, until=tmp_path / "results")
     assert_stopped(result, tmp_path)

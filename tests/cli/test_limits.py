@@ -6,7 +6,6 @@ from dataclasses import asdict
 import pytest
 
 from unswayed.cli.limits import limits
-from unswayed.errors import InputError
 from unswayed.limits import can_hide
 
 
@@ -22,8 +21,3 @@ def test_the_command_prints_the_whole_answer_as_json(capsys: pytest.CaptureFixtu
     limits(0.1, 10, 0.2, json=True)
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads(json.dumps(asdict(can_hide(0.1, 10, 0.2))))
-
-
-def test_a_question_without_an_answer_is_refused_in_a_sentence() -> None:
-    with pytest.raises(InputError, match="nothing to hide"):
-        limits(0.0, 10, 0.2)

@@ -1,4 +1,4 @@
-"""The real command, run as a person would."""
+"""The real command in a process of its own."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def test_a_shell_completes_commands_and_options(typed: str, offered: str) -> Non
     assert "_unswayed_completion" in shown.stdout
 
 
-def test_the_demo_tells_its_story_and_leaves_picture_and_log(tmp_path: Path) -> None:
+def test_the_demo_prints_a_summary_and_leaves_picture_and_log(tmp_path: Path) -> None:
     result = run("demo", "--json", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     told = json.loads(result.stdout)
@@ -69,7 +69,7 @@ def test_the_demo_tells_its_story_and_leaves_picture_and_log(tmp_path: Path) -> 
 
 
 def test_the_news_log_is_as_the_page_describes_it(tmp_path: Path) -> None:
-    """4% bots, clicks near 1.5%, propensities that are true, and the same bytes for a seed."""
+    """4% bots, click rates near 1.5%, correct propensities, and the same bytes for a seed."""
     files = [tmp_path / "a" / name for name in ("monday.parquet", "tuesday.parquet")]
     for folder in ("a", "b"):
         assert run("demo", "--world", "news", "--out", str(tmp_path / folder)).returncode == 0

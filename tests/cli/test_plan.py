@@ -19,7 +19,7 @@ from unswayed.cli.plan import plan_words
 from unswayed.limits.planner import plan_traffic
 
 COMMAND = Path(sys.executable).with_name("unswayed")
-# Wide, so that messages are not wrapped in the middle of words.
+# Wide, so that messages are not wrapped.
 WIDE = {**os.environ, "COLUMNS": "200"}
 GOOD = {"--contexts": "100", "--actions": "20", "--alpha": "0.1", "--epsilon": "0.05"}
 
@@ -39,8 +39,8 @@ def test_the_command_prints_words_and_a_table(capsys: pytest.CaptureFixture[str]
     assert "plays per user" in printed
 
 
-def test_a_limit_of_one_play_is_none(capsys: pytest.CaptureFixture[str]) -> None:
-    """With fewer than one play there is nothing to learn from, coalition or not."""
+def test_a_limit_of_one_play_is_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    """With less than one play there is nothing to learn, with or without a coalition."""
     for contexts, alpha, is_said in ((100, 0.1, True), (2, 0.02, False)):
         plan(contexts, 2, alpha, 0.9 * alpha / (2 if is_said else 1))
         assert ("no method can promise that" in capsys.readouterr().out) == is_said

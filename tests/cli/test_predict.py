@@ -1,4 +1,4 @@
-"""Policies read back: predicted for contexts, files and users, and compared."""
+"""Saved policies: predictions for contexts, files and users, and comparisons."""
 
 import csv
 import json
@@ -12,10 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.shop import unswayed
+from tests.policy.test_policy import policy_by_age
 from unswayed.errors import InputError
-from unswayed.events import Labels
 from unswayed.policy import Policy
-from unswayed.policy.partition import Feature, Partition, Split
 
 
 def test_predict_answers_for_a_context_and_for_a_file(
@@ -65,22 +64,8 @@ def test_predict_cuts_a_file_into_the_bins_of_the_log(
 
 
 def test_files_that_lack_features_or_numbers_are_refused(tmp_path: Path) -> None:
-    age = Feature("age", edges=(30.0,))
-    partition = Partition((age,), (Split(0, ((2,), (3,)), (1, 2)), None, None))
-    means = np.array([[0.1, 0.3], [0.3, 0.1]])
     policy, asked, out = (tmp_path / name for name in ("p.json", "asked.csv", "out.csv"))
-    Policy(
-        context_labels=partition.labels,
-        action_labels=Labels.of(["tea", "milk"]),
-        mean_rewards=means,
-        low=means - 0.05,
-        high=means + 0.05,
-        counts=np.full((2, 2), 100),
-        context_probabilities=np.array([0.4, 0.6]),
-        alpha=0.1,
-        method="bounded",
-        partition=partition,
-    ).save(policy)
+    policy_by_age().save(policy)
     asked.write_text('age\n20\n50\n""\n')
     unswayed("predict", policy, "--file", asked, "--out", out)
     with out.open() as file:
@@ -91,10 +76,10 @@ def test_files_that_lack_features_or_numbers_are_refused(tmp_path: Path) -> None
             unswayed("predict", policy, "--file", asked, "--out", out)
 
 
-def test_predict_says_what_a_worst_case_bound_rests_on(
+def test_predict_states_the_assumption_of_a_worst_case_bound(
     rng: np.random.Generator, tmp_path: Path, capsys: Any
 ) -> None:
-    """Mean and sampling error come first; where there is no bound, or none of use, it says so."""
+    """The mean and its sampling error come first; missing and uninformative bounds are stated."""
     n = 4000
     users = np.arange(n) // 2
     columns = {"user": users, "context": rng.choice(["home", "rare"], p=[0.99, 0.01], size=n)}

@@ -54,7 +54,7 @@ def test_an_unknown_experiment_and_missing_results_are_reported_in_a_sentence(
 
 
 @pytest.mark.usefixtures("_miniature")
-def test_ctrl_c_says_how_to_go_on(
+def test_ctrl_c_prints_how_to_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupt(*_: object, **__: object) -> None:

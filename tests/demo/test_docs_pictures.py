@@ -16,8 +16,8 @@ IMAGES = ROOT / "docs" / "images"
 SCRIPT = SimpleNamespace(**runpy.run_path(str(ROOT / "scripts/draw-pictures")))
 
 
-def test_the_picture_shows_a_lie_that_the_mean_believes_and_the_learner_does_not() -> None:
-    """The honest customers' rates are the yardstick."""
+def test_the_picture_shows_a_lie_that_misleads_the_mean_and_not_the_learner() -> None:
+    """The honest customers' rates are the reference."""
     rows = SCRIPT.estimates(play().log)
 
     def best(name: str) -> str:
@@ -29,8 +29,8 @@ def test_the_picture_shows_a_lie_that_the_mean_believes_and_the_learner_does_not
     assert [label.get_text() for label in ax.get_yticklabels()][-1] == "soup"
 
 
-def test_the_picture_of_the_page_shows_what_the_planner_says() -> None:
-    """Half the loss takes four times the plays, and no plan lies below its lower bound."""
+def test_the_picture_of_the_page_agrees_with_the_planner() -> None:
+    """Half the loss takes four times the plays, and no plan is below its lower bound."""
     rows = SCRIPT.planned_plays()
     assert json.loads((IMAGES / "planning-plays.json").read_text())["plans"] == rows
     plays = {(row["alpha"], row["epsilon"]): row["plays_per_user"] for row in rows}

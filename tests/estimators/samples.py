@@ -1,4 +1,4 @@
-"""Rows under attack, with the oracle's knowledge of who is good. The mean is never zero."""
+"""Rows under attack, with labels that tell which rows are good. The mean is never zero."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ATTACKS = ("far", "axis", "shell", "hidden shift", "ten directions")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Rows, which of them are good, and the mean of good rows' law; their variance is 1."""
+    """Rows, a mask of the good ones, and the mean of their distribution, whose variance is 1."""
 
     rows: FloatArray
     is_good: NDArray[np.bool_]
@@ -71,7 +71,7 @@ def sparse_rows(
     per_row: int = 25,
     bad_fraction: float = 0.2,
 ) -> tuple[sparse.csr_array, NDArray[np.bool_], FloatArray]:
-    """Draw rows of a few ±1 entries with a small mean; bad rows agree on all signs."""
+    """Draw sparse rows of ±1 entries with a small mean; bad rows share all signs."""
     drift = rng.uniform(-0.1, 0.1, n_columns)
     columns = rng.integers(0, n_columns, (n_rows, per_row))
     values = np.where(rng.random(columns.shape) < 0.5 + drift[columns] / 2.0, 1.0, -1.0)

@@ -1,4 +1,4 @@
-"""Intervals of means within a range or with a deviation hold whatever bad points do."""
+"""Intervals with a known range or deviation cover the mean whatever the bad points are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEWEST = stats.binom.ppf(0.001, N_GROUPS, 1.0 - DELTA)
 
 
 def intervals(points: np.ndarray, n_bad: int, **known: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the intervals of groups, one a row."""
+    """Return the intervals of groups, one per row."""
     n_groups, n_points = points.shape
     return bounded_mean_intervals(
         points.ravel(),
@@ -68,7 +68,7 @@ def drawn(law: str, rng: np.random.Generator) -> np.ndarray:
 def test_means_are_covered_under_every_attack(
     rng: np.random.Generator, law: str, attack: str
 ) -> None:
-    """Skewed laws with rare large points included, where normal approximations fail."""
+    """Including skewed distributions with rare large points, where normal approximations fail."""
     truth, known = LAWS[law]
     points = drawn(law, rng)
     first, last = known.get("value_range", (-1e9, 1e9))
@@ -80,7 +80,7 @@ def test_means_are_covered_under_every_attack(
 
 
 def test_more_bad_points_than_stated_are_not_covered(rng: np.random.Generator) -> None:
-    """The negative control, by both kinds of knowledge."""
+    """The negative control, with a known range and with a known deviation."""
     for law in ("rates", "normal"):
         truth, known = LAWS[law]
         points = drawn(law, rng)
@@ -90,9 +90,10 @@ def test_more_bad_points_than_stated_are_not_covered(rng: np.random.Generator) -
 
 
 def test_honest_points_with_a_heavy_tail_are_covered(rng: np.random.Generator) -> None:
-    """Baskets around 20, and 3 % of the users at 500: no lies, and a fifth stated to lie.
+    """Baskets around 20, and 3 % of the users at 500: clean, with a stated share of a fifth.
 
-    As a negative control, Student's interval of the points without the top fifth misses the mean.
+    As a negative control, Student's interval without the largest fifth of the points misses the
+    mean.
     """
     points = np.where(rng.random((50, 1000)) < 0.03, 500.0, rng.normal(20.0, 4.0, (50, 1000)))
     truth = 0.97 * 20.0 + 0.03 * 500.0
@@ -107,8 +108,8 @@ def test_honest_points_with_a_heavy_tail_are_covered(rng: np.random.Generator) -
 
 
 @pytest.mark.parametrize("n", [200, 2000])
-def test_widths_are_near_what_any_method_must_leave_open(rng: np.random.Generator, n: int) -> None:
-    """The means of the smallest and largest n − k, and sqrt(2·log(18/δ)) errors at each end."""
+def test_widths_are_near_the_minimum_for_any_method(rng: np.random.Generator, n: int) -> None:
+    """Means of the n − k smallest and largest points, −/+ sqrt(2·log(18/δ)) standard errors."""
     k = n // 10
     for points, known in (
         (rng.binomial(10, 0.5, n) / 10.0, {"value_range": (0.0, 1.0)}),
@@ -122,8 +123,8 @@ def test_widths_are_near_what_any_method_must_leave_open(rng: np.random.Generato
         assert open_ < high - low < open_ + 2.0 * 1.3 * error * deviation
 
 
-def test_wild_points_cost_no_more_than_a_root_of_their_share(rng: np.random.Generator) -> None:
-    """At most sqrt(2·log 2·α)/(1 − 2α) deviations at an end, a tail of good points, and chance."""
+def test_wild_points_cost_at_most_the_root_of_their_share(rng: np.random.Generator) -> None:
+    """Per end sqrt(2·log 2·α)/(1 − 2α) deviations, plus a tail of good points, plus chance."""
     points = rng.standard_normal(20_000)
     for size in (10.0, 1e9, 1e300):
         lies = points.copy()

@@ -1,4 +1,4 @@
-"""What every exported estimator owes, checked for all of them in one place."""
+"""The contract of every exported estimator, checked in one place."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Result = UnivariateEstimate | GroupedEstimates | MeanEstimate
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """One estimator with what its contract is checked on."""
+    """An estimator and the data that its contract is checked on."""
 
     function: Callable[..., object]
     run: Callable[[FloatArray, float], Result]
@@ -79,7 +79,7 @@ every_estimator = pytest.mark.parametrize(
 
 
 def _attacked(contract: Contract, rng: np.random.Generator) -> FloatArray:
-    """Draw normal data around 3, of which the stated share was moved by 6 in all coordinates."""
+    """Draw normal data with mean 3; the stated share is shifted by 6 in all coordinates."""
     data = 3.0 + rng.standard_normal(contract.shape)
     data[: int(contract.alpha * len(data))] += 6.0
     return data

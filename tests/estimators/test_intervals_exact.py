@@ -1,4 +1,4 @@
-"""Intervals by their definition: Student's t."""
+"""Interval endpoints against their definitions: Student's t."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DELTA = 0.1
 
 
 def by_student(points: np.ndarray, n_bad: int, delta: float) -> tuple[float, float]:
-    """Return the hull of Johnson's intervals of all sets of so many good points."""
+    """Return the hull of Johnson's intervals over all sets of good points of this size."""
     ordered, n = np.sort(points), points.size
     good = n - n_bad
     centred = ordered - ordered.mean()
@@ -36,7 +36,7 @@ def by_student(points: np.ndarray, n_bad: int, delta: float) -> tuple[float, flo
 def test_an_interval_of_means_is_the_hull_of_students(
     rng: np.random.Generator, n_bad: int, sign: float
 ) -> None:
-    """Two groups that lie mixed; each has its own number of bad points."""
+    """Two interleaved groups, each with its own number of bad points."""
     points, groups = sign * rng.exponential(size=120), rng.integers(0, 2, 120)
     low, high = mean_intervals(
         points, groups, 2, n_bad=np.array([n_bad, n_bad + 1]), failure_probability=DELTA

@@ -1,4 +1,4 @@
-"""The top eigenpair from products alone, against dense linear algebra."""
+"""The top eigenpair from matrix products, against dense linear algebra."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOLERANCE = 1e-3
 def test_the_residual_is_within_the_tolerance_and_the_value_not_above_the_truth(
     rng: np.random.Generator, decay: float
 ) -> None:
-    """Also where the spectrum hardly decays, so that one basis does not suffice."""
+    """Including slowly decaying spectra, for which one basis does not suffice."""
     vectors, _ = np.linalg.qr(rng.standard_normal((200, 200)))
     matrix = (vectors * decay ** np.arange(200)) @ vectors.T
     start = rng.standard_normal(200)

@@ -1,4 +1,4 @@
-"""What an estimator cannot use is refused in one whole sentence; what is at the limit is taken."""
+"""Invalid input is refused in a one-sentence error; input at the limit is accepted."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_rows_that_have_no_mean_are_refused(
     assert refusal(estimator, rows, **ALPHA, **options) == sentence
 
 
-def test_a_split_that_cannot_work_says_what_would() -> None:
+def test_an_impossible_split_names_what_would_work() -> None:
     options: dict[str, Any] = {"rng": generator(0), "failure_probability": 0.1}
     assert refusal(lugosi_mendelson_mean, np.ones(200), alpha=0.05, **options) == (
         # 12 · log(40)/(1/2 − 8/20) = 442.7 points in each half.
@@ -137,7 +137,7 @@ def test_the_median_of_means_equals_its_definition(rng: np.random.Generator) -> 
 
 
 def test_the_split_trimmed_mean_equals_its_definition(rng: np.random.Generator) -> None:
-    """One half is clipped at the order statistics floor(ε·n) of the other, from both ends."""
+    """Each half is clipped at the order statistics floor(ε·n) of the other half, at both ends."""
     points = rng.standard_normal(2001)
     options: dict[str, Any] = {"alpha": 0.01, "failure_probability": 0.1}
     found = lugosi_mendelson_mean(points, rng=generator(5), **options)
@@ -178,7 +178,5 @@ def test_the_split_trimmed_mean_equals_its_definition(rng: np.random.Generator) 
         ),
     ],
 )
-def test_groups_that_cannot_be_are_refused(
-    arguments: Any, options: dict[str, Any], sentence: str
-) -> None:
+def test_invalid_groups_are_refused(arguments: Any, options: dict[str, Any], sentence: str) -> None:
     assert refusal(trimmed_means, *arguments, **ALPHA, **options) == sentence

@@ -1,4 +1,4 @@
-"""Products with rows, and the series that applies a matrix exponential, against plain algebra."""
+"""Products with rows, and the truncated series of a matrix exponential, against dense algebra."""
 
 from __future__ import annotations
 

@@ -24,10 +24,10 @@ def _top_variance(rows: FloatArray) -> float:
 
 
 def _certified_distance(sample: Sample, result: MeanEstimate) -> float:
-    """Bound the distance from the oracle by what was kept and removed.
+    """Bound the distance from the oracle by the kept and the removed rows.
 
     The kept rows have top variance λ and a bad share b; the good rows have λ_good and lost a share
-    g. By Cauchy–Schwarz the kept mean is within sqrt(λ b/(1−b)) of the kept good mean, and that
+    g. By Cauchy–Schwarz the kept mean is within sqrt(λ b/(1−b)) of the kept good mean, which is
     within sqrt(λ_good g/(1−g)) of the oracle.
     """
     kept_good = result.weights[sample.is_good]
@@ -67,7 +67,7 @@ def test_the_distance_from_the_oracle_is_certified(
         ("ten directions", 1.6),
     ],
 )
-def test_attacks_cost_little_beside_the_oracle_and_ruin_the_mean(
+def test_attacks_cost_little_against_the_oracle_and_ruin_the_mean(
     estimator: Estimator, attack: str, limit: float, rng: np.random.Generator
 ) -> None:
     sample = normal_rows(rng, attack=attack)
@@ -96,7 +96,7 @@ def test_twice_as_many_bad_rows_as_stated_do_not_explode_it(
 @pytest.mark.parametrize(
     "shape", [(1500, 60), (300, 200), (150, 300), (40, 5), (1500, 1), (1500, 40)]
 )
-def test_without_an_attack_nobody_loses_weight(
+def test_without_an_attack_no_row_loses_weight(
     estimator: Estimator, shape: tuple[int, int], rng: np.random.Generator
 ) -> None:
     for rows in (
@@ -118,7 +118,8 @@ def test_without_an_attack_no_sparse_row_loses_weight(
     for per_row in (2, 5, 25):
         matrix, _, _ = sparse_rows(rng, per_row=per_row)
         assert estimator(matrix, alpha=ALPHA).removed == 0.0
-        if per_row > 2:  # with two entries, rows of one huge column are outliers by any account
+        # with two entries, rows with one huge column are outliers under any scaling
+        if per_row > 2:
             unequal = sparse.csr_array(matrix.multiply(np.exp(rng.standard_normal(300))))
             assert estimator(unequal, alpha=ALPHA).removed == 0.0
 
@@ -139,7 +140,7 @@ def test_colluders_in_sparse_rows_are_found(estimator: Estimator, rng: np.random
 
 @both
 @pytest.mark.parametrize("attack", ["none", "collusion"])
-def test_sparse_rows_give_what_dense_rows_give(
+def test_sparse_and_dense_rows_give_the_same_estimate(
     estimator: Estimator, attack: str, rng: np.random.Generator
 ) -> None:
     matrix, _, _ = sparse_rows(rng, attack=attack)
@@ -184,7 +185,7 @@ def test_starting_weights_act_like_repeated_rows(
 
 
 @both
-def test_the_spectrum_tells_the_story(estimator: Estimator, rng: np.random.Generator) -> None:
+def test_the_spectrum_explains_the_result(estimator: Estimator, rng: np.random.Generator) -> None:
     sample = normal_rows(rng, attack="far")
     result = estimator(sample.rows, alpha=ALPHA)
     first, last = result.spectrum[0], result.spectrum[-1]
@@ -235,7 +236,7 @@ def test_columns_of_zeros_change_nothing(estimator: Estimator, rng: np.random.Ge
 
 @both
 def test_weights_never_fall_below_zero(estimator: Estimator, rng: np.random.Generator) -> None:
-    """What rows lose is a difference of running sums, which round."""
+    """Lost weights are differences of running sums, which are rounded."""
     for _ in range(10):
         rows = rng.normal(size=(400, 5))
         rows[:60] += 40.0 + 30.0 * rng.normal(size=(60, 1))

@@ -1,21 +1,10 @@
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
 from unswayed.errors import InputError
 from unswayed.estimators import lugosi_mendelson_mean, median_of_means
-
-
-def test_the_split_version_is_void_where_its_constants_say(rng: np.random.Generator) -> None:
-    """Goldens: paper notes, section 2: N=100, eta=.05, delta=.1 is void, N=500 is not."""
-    assert 8 * 0.05 + 12 * math.log(4 / 0.1) / 100 == pytest.approx(0.8427, abs=5e-5)
-    options = {"alpha": 0.05, "failure_probability": 0.1}
-    with pytest.raises(InputError, match="at least"):
-        lugosi_mendelson_mean(np.ones(200), rng=rng, **options)
-    assert lugosi_mendelson_mean(np.ones(1000), rng=rng, **options).estimate == 1.0
 
 
 def test_the_number_of_points_it_asks_for_is_enough(rng: np.random.Generator) -> None:
@@ -25,11 +14,6 @@ def test_the_number_of_points_it_asks_for_is_enough(rng: np.random.Generator) ->
     lugosi_mendelson_mean(np.ones(n_needed), alpha=0.03, rng=rng)
     with pytest.raises(InputError, match="at least"):
         lugosi_mendelson_mean(np.ones(n_needed - 1), alpha=0.03, rng=rng)
-
-
-def test_no_number_of_points_helps_above_a_sixteenth(rng: np.random.Generator) -> None:
-    with pytest.raises(InputError, match="1/16"):
-        lugosi_mendelson_mean(np.ones(10**6), alpha=0.1, rng=rng)
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])

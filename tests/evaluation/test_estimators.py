@@ -33,8 +33,8 @@ def test_weights_are_as_if_users_came_as_often(rng: np.random.Generator) -> None
     assert a.estimate == pytest.approx(b.estimate)
 
 
-def test_plays_of_one_user_are_one_witness(rng: np.random.Generator) -> None:
-    """Copying every play of every user adds nothing; new users do."""
+def test_plays_of_one_user_count_as_one_observation(rng: np.random.Generator) -> None:
+    """Duplicating the plays of every user does not narrow the interval; new users do."""
     terms, ones = _terms(rng), np.ones(200)
     copied = terms.rows(np.repeat(np.arange(2000), 4))
     assert _value(copied, ones).error == pytest.approx(_value(terms, ones).error)
@@ -52,7 +52,7 @@ def test_intervals_hold_as_often_as_stated(rng: np.random.Generator) -> None:
         ratios = 4.0 * (rng.integers(4, size=500) == 0)
         found = _value(Terms(users, half, ratios, own - half), np.ones(100))
         held += found.low <= 0.5 <= found.high
-    # A binomial with .95 lies above this but once in a thousand.
+    # A binomial count with p = .95 lies above this except once in a thousand.
     assert held / n_logs > 0.95 - 3.1 * np.sqrt(0.95 * 0.05 / n_logs)
     assert held < n_logs
 

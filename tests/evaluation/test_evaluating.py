@@ -1,4 +1,4 @@
-"""Policies under attack: what they bring honest users, beside an oracle and the plain estimate."""
+"""Policies under attack: their value for honest users, against an oracle and the plain estimate."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ BEST, SECOND = np.argsort(-MEANS, axis=1)[:, :2].T
 
 
 def policy_that_plays(choices: np.ndarray) -> Policy:
-    """Return a policy that was learned from a log of other users."""
+    """Return a policy learned from a log of other users."""
     table = np.zeros((S, A))
     table[np.arange(S), choices] = 1.0
     counts = np.ones((S, A), dtype=np.int64)
@@ -39,7 +39,7 @@ def policy_that_plays(choices: np.ndarray) -> Policy:
 def log_with(
     rng: np.random.Generator, lies: str = "none", *, tastes: float = 0.0, means: np.ndarray = MEANS
 ) -> Events:
-    """Return a log in which a fifth lies: about action 2, or a bit about the best two."""
+    """Return a log in which a fifth collude, for action 2 or mildly for the two best ones."""
     users = np.repeat(np.arange(N_USERS), N_PLAYS)
     contexts, actions = rng.integers(S, size=len(users)), rng.integers(A, size=len(users))
     own = tastes * rng.standard_normal((N_USERS, A))
@@ -63,17 +63,17 @@ TARGET = np.full(S, 2)
 
 
 @pytest.mark.parametrize("lies", ["push", "nuke"])
-def test_intervals_hold_under_lies_about_what_is_evaluated(
+def test_intervals_hold_under_lies_about_the_evaluated_actions(
     rng: np.random.Generator, lies: str
 ) -> None:
     true = uplift_of(TARGET)
     found = evaluate_policy(log_with(rng, lies), policy_that_plays(TARGET), alpha=0.2)
     naive, robust = found.naive.uplift, found.honest.uplift
-    # The negative control: the plain estimate is off by a fifth of what is lied.
+    # The negative control: the plain estimate is off by a fifth of the lies' size.
     assert abs(naive.estimate - true) > 0.05
     assert not naive.low <= true <= naive.high
     assert robust.low <= true <= robust.high
-    # Who says nothing good is found less often than who says nothing else; then only the interval
+    # A policy that lies only in favour of one action is detected less often; then only the interval
     # allows for it. Errors of an oracle have a deviation of .006; four of these, and .006 of bias.
     assert lies == "nuke" or abs(robust.estimate - true) < 0.03
     assert found.n_coalitions == 1 or lies == "nuke"
@@ -84,7 +84,7 @@ def test_intervals_hold_under_lies_about_what_is_evaluated(
 def test_intervals_hold_under_quiet_lies(
     rng: np.random.Generator, plays: str, choices: np.ndarray, alpha: float | str
 ) -> None:
-    """A fifth of the users lies in a third of the plays of the two best items."""
+    """A fifth of the users lie in a third of their plays of the two best items."""
     del plays
     true = uplift_of(choices)
     found = evaluate_policy(log_with(rng, "quiet"), policy_that_plays(choices), alpha=alpha)  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ def test_the_order_of_the_rows_does_not_matter(rng: np.random.Generator) -> None
 
 
 def test_an_uplift_stays_within_the_range_of_rewards(rng: np.random.Generator) -> None:
-    """Where nearly half of few accounts may lie, nothing else bounds it."""
+    """With nearly half of few accounts colluding, only the range of rewards bounds the value."""
     log = log_with(rng)
     found = evaluate_policy(log.rows(log.users < 30), policy_that_plays(TARGET), alpha=0.49)
     assert (found.honest.uplift.low, found.honest.uplift.high) == (-1.0, 1.0)
@@ -143,7 +143,7 @@ def test_more_colluders_leave_wider_intervals_until_the_sign_is_open(
 
 
 def test_a_policy_of_this_log_is_cross_fitted_and_others_are_not(rng: np.random.Generator) -> None:
-    """All actions are alike, so whatever is chosen gains nothing; as it is, it looks better."""
+    """All actions have equal means; without cross-fitting an uplift appears."""
     alike = np.full((S, A), 0.3)
     events = log_with(rng, means=alike)
     policy = RobustMCB(alpha=0.05).fit(events).policy()
@@ -162,7 +162,7 @@ def test_a_policy_of_this_log_is_cross_fitted_and_others_are_not(rng: np.random.
     # The next day's log has the same users; without times it may have the same events.
     tomorrow = log_with(rng, means=alike)
     assert evaluate_policy(tomorrow, policy, alpha=0.0).fitting == "cross-fitted"
-    # A policy of nobody's method cannot be learned again.
+    # A policy of an unknown method cannot be learned again.
     doubtful = evaluate_policy(events, replace(policy, source={}, method="mine"), alpha=0.0)
     assert doubtful.fitting == "as it is"
     assert any("estimates are too high" in warning for warning in doubtful.warnings)
@@ -171,7 +171,7 @@ def test_a_policy_of_this_log_is_cross_fitted_and_others_are_not(rng: np.random.
 def test_a_holdout_is_learned_from_the_past_and_evaluated_on_the_rest(
     rng: np.random.Generator,
 ) -> None:
-    """The first half says that action 0 is best and the second half that action 1 is."""
+    """Action 0 is best in the first half of the log and action 1 in the second."""
     early, late = np.full((S, A), 0.2), np.full((S, A), 0.2)
     early[:, 0], late[:, 1] = 0.5, 0.5
     halves = [log_with(rng, means=means) for means in (early, late)]
@@ -186,7 +186,7 @@ def test_a_holdout_is_learned_from_the_past_and_evaluated_on_the_rest(
     found = evaluate_policy(events, policy, alpha=0.1, holdout=0.5)
     assert found.fitting == "holdout"
     assert found.n_events == len(halves[1])
-    # Learned from the past: it plays action 0, which brings .2 of a mean .26 by now.
+    # Learned from the past: it plays action 0, which by now brings .2, while the mean is .26.
     assert {one.action for one in found.contexts} == {0}
     assert found.honest.uplift.low <= -0.06 <= found.honest.uplift.high < 0.0
     for share, sentence in ((0.0, "above 0 and below 1"), (1.5, "above 0 and below 1")):
@@ -197,7 +197,7 @@ def test_a_holdout_is_learned_from_the_past_and_evaluated_on_the_rest(
 
 
 def test_stochastic_policies_are_mixtures(rng: np.random.Generator) -> None:
-    """Half of one action and half of another has half of the value of each."""
+    """Playing two actions with probability one half each yields the mean of their values."""
     events = log_with(rng)
 
     def evaluated(*rows: tuple[int, float]) -> Evaluation:
@@ -233,15 +233,15 @@ def test_results_are_tables_and_json_of_the_promised_shape(rng: np.random.Genera
         for part in (one["value"], one["uplift"], one["uplift_if_nobody_hides"]):
             assert part["low"] <= part["estimate"] <= part["high"]
     assert len(told["contexts"]) == S
-    # Uniform play of five actions: a fifth of the events count, and count alike.
+    # Uniform play of five actions: a fifth of the events count, with equal weights.
     assert told["effective_sample_size"] == pytest.approx(told["matched_events"])
     frame = found.table().to_pandas()
     assert frame["uplift_low"].tolist() == [one.uplift.low for one in found.estimates]
     assert found.table("contexts").num_rows == S
 
 
-def test_what_the_log_says_little_about_is_reported_by_its_width(rng: np.random.Generator) -> None:
-    """A rarely played action is worth a warning only if chance could explain its uplift."""
+def test_poorly_covered_policies_are_reported_by_their_width(rng: np.random.Generator) -> None:
+    """A rarely played action causes a warning only if chance could explain its uplift."""
     events = log_with(rng)
     kept = (events.actions != 2) | (rng.random(len(events)) < 0.04)
     shares = np.where(events.actions == 2, 0.01, 0.2475)
@@ -254,8 +254,8 @@ def test_what_the_log_says_little_about_is_reported_by_its_width(rng: np.random.
         assert told == is_told
 
 
-def test_a_policy_of_which_the_log_has_nothing_is_refused(rng: np.random.Generator) -> None:
-    """Half of it is evaluated: what the log lacks is expected to bring its context's mean."""
+def test_a_policy_without_any_logged_action_is_refused(rng: np.random.Generator) -> None:
+    """Half of the policy is evaluated; missing actions count as the mean of their context."""
     events = log_with(rng)
     kept = events.actions != 2
     some = replace(events.rows(kept), propensities=np.full(int(kept.sum()), 0.25))
@@ -283,7 +283,7 @@ def test_contexts_of_another_type_are_refused(rng: np.random.Generator) -> None:
 
 
 def test_intervals_hold_where_users_met_the_action_once_or_twice() -> None:
-    """A fifth always says 1, which hardly shows in eight plays of six actions; four logs."""
+    """A fifth of the users always report 1, which eight plays of six actions hardly reveal."""
     labels = Labels.of(range(N_USERS)), Labels.of([0]), Labels.of(range(6))
     table = pa.table({"context": [0], "action": [0], "probability": [1.0]})
     users, means = np.repeat(np.arange(N_USERS), 8), np.array([0.3, *[0.12] * 5])

@@ -1,4 +1,4 @@
-"""Policies judged by the log they were chosen on: intervals hold as often as they state."""
+"""Policies evaluated on the log they were chosen on: intervals have the stated coverage."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +17,7 @@ ELSEWHERE = Origin.of(*LABELS[1:], np.ones((S, A), np.int64), Labels.of(["nobody
 
 
 def log_of(rng: np.random.Generator, means: np.ndarray, alpha: float) -> Events:
-    """Return a log in which a share of the users always praises action 0."""
+    """Return a log in which a share of the users always push action 0."""
     users = np.repeat(np.arange(N_USERS), N_PLAYS)
     contexts, actions = rng.integers(S, size=len(users)), rng.integers(A, size=len(users))
     rewards = (rng.random(len(users)) < means[contexts, actions]).astype(float)
@@ -28,7 +28,7 @@ def log_of(rng: np.random.Generator, means: np.ndarray, alpha: float) -> Events:
 def n_held(
     n_logs: int, streams: Callable[..., np.random.Generator], alpha: float, *, is_far: bool = False
 ) -> dict[str, int]:
-    """Return how many intervals contain the true uplift of a policy that was learned from a log."""
+    """Return how many intervals contain the true uplift of a policy learned from the log."""
     held = {"same log": 0, "next day": 0, "same log, as it is": 0}
     for place in range(n_logs):
         rng = streams(place)
@@ -49,7 +49,7 @@ def n_held(
 
 
 def fewest(n_logs: int, level: float) -> int:
-    """Return the number that a binomial with .95 falls short of with less than the given chance."""
+    """Return a lower quantile of a binomial with p = .95."""
     return int(stats.binom.ppf(level, n_logs, 0.95))
 
 
@@ -59,7 +59,8 @@ def test_policies_judged_by_their_own_log_are_not_overstated(
     n_logs = 16
     held = n_held(n_logs, streams, 0.0)
     assert min(held["same log"], held["next day"]) >= fewest(n_logs, 0.001)
-    # The negative control: as it is, the policy looks better than it is by two standard errors.
+    # The negative control: without cross-fitting the policy is overestimated by two standard
+    # errors.
     assert held["same log, as it is"] < fewest(n_logs, 0.001)
 
 
@@ -69,6 +70,6 @@ def test_policies_judged_by_their_own_log_are_not_overstated(
 def test_intervals_hold_as_often_as_stated(
     streams: Callable[..., np.random.Generator], alpha: float, is_far: bool
 ) -> None:
-    """100 logs; one level of .05 for all eight counts of the four cases."""
+    """100 logs; all eight counts of the four cases share a level of .05."""
     held = n_held(100, streams, alpha, is_far=is_far)
     assert min(held["same log"], held["next day"]) >= fewest(100, 0.05 / 8)

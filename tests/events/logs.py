@@ -1,4 +1,4 @@
-"""Logs to read in tests, and a plain account of what a log holds."""
+"""Logs for tests of reading, and an order-free listing of their rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unswayed.events import Events
 def random_log(
     rng: np.random.Generator, n: int = 400, *, n_users: int = 25, n_contexts: int = 4
 ) -> pa.Table:
-    """Return a log with awkward but honest labels."""
+    """Return a log with valid but awkward labels."""
     contexts = ["home", 'with "quotes", comma', "ünïcode ☕", "a|b\\c", "x", "y"][:n_contexts]
     actions = ["tea", "milk", "007"]
     return pa.table(
@@ -28,7 +28,7 @@ def random_log(
 
 
 def account(events: Events) -> Counter[tuple[Any, ...]]:
-    """Return how often each row occurs, labels spoken back; the order of rows means nothing."""
+    """Return the count of each row, with decoded labels; the order of rows does not matter."""
     return Counter(
         zip(
             (events.user_labels[code] for code in events.users.tolist()),
@@ -41,6 +41,6 @@ def account(events: Events) -> Counter[tuple[Any, ...]]:
 
 
 def rows(table: pa.Table) -> Counter[tuple[Any, ...]]:
-    """Return the same account from the table itself."""
+    """Return the same counts from the table itself."""
     names = ("user", "context", "action", "reward")
     return Counter(zip(*(table[name].to_pylist() for name in names), strict=True))

@@ -37,10 +37,10 @@ def test_bins_hold_equal_shares_of_the_users(rng: np.random.Generator) -> None:
     assert np.abs(shares - 0.1).max() < 0.03
 
 
-def test_a_flood_moves_edges_no_more_than_the_share_of_users_it_comes_from(
+def test_a_flood_moves_edges_at_most_by_its_share_of_users(
     rng: np.random.Generator,
 ) -> None:
-    """The negative control, quantiles over events, is carried away by the same flood."""
+    """The negative control, quantiles over events, is shifted by the same flood."""
     users, prices = np.arange(20_000) % 1_000, rng.random(20_000)
     flood_users = 1_000 + np.arange(200_000) % 50  # under 5 % of the users, 91 % of the events
     table = priced(np.append(users, flood_users), np.append(prices, np.full(200_000, 0.987654321)))
@@ -67,7 +67,7 @@ def test_bins_and_other_columns_join() -> None:
     assert list(events.context_labels) == ["a|price<4", "b|4<=price"]
 
 
-def test_words_cannot_be_binned() -> None:
+def test_text_cannot_be_binned() -> None:
     table = priced(np.arange(2), np.array(["cheap", "dear"]))
     with pytest.raises(InputError, match="holds no numbers"):
         edges_of(table, 3)

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -21,17 +19,6 @@ def log(rng: np.random.Generator, n: int = 3_000) -> Events:
     )
 
 
-def shuffled(events: Events, rng: np.random.Generator) -> Events:
-    order = rng.permutation(len(events))
-    return replace(
-        events,
-        users=events.users[order],
-        contexts=events.contexts[order],
-        actions=events.actions[order],
-        rewards=events.rewards[order],
-    )
-
-
 def test_no_user_keeps_more_than_the_cap_and_nobody_else_loses(rng: np.random.Generator) -> None:
     events = log(rng)
     before = np.bincount(events.users)
@@ -42,14 +29,14 @@ def test_no_user_keeps_more_than_the_cap_and_nobody_else_loses(rng: np.random.Ge
 def test_the_same_events_are_kept_in_any_order(rng: np.random.Generator) -> None:
     events = log(rng)
     first = capped(events, max_interactions=300)
-    second = capped(shuffled(events, rng), max_interactions=300)
+    second = capped(events.rows(rng.permutation(len(events))), max_interactions=300)
     assert account(first) == account(second)
 
 
-def test_other_users_and_labels_do_not_change_what_is_kept_of_a_user(
+def test_other_users_and_labels_do_not_change_which_events_a_user_keeps(
     rng: np.random.Generator,
 ) -> None:
-    """So a block of users is capped by itself, on whatever machine it lies."""
+    """So a block of users is capped independently of all others, on any machine."""
     events = log(rng)
     alone = events.users == 0
     one = Events(
@@ -66,7 +53,7 @@ def test_other_users_and_labels_do_not_change_what_is_kept_of_a_user(
     assert account(capped(one, max_interactions=300)) == of_one
 
 
-def test_what_is_kept_is_a_fair_sample(rng: np.random.Generator) -> None:
+def test_kept_events_are_a_fair_sample(rng: np.random.Generator) -> None:
     events = log(rng, n=8_000)
     kept = capped(events, max_interactions=1_000)
     of_user_0 = kept.rewards[kept.users == 0]

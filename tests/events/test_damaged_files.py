@@ -1,4 +1,4 @@
-"""Files as a new user meets them: damaged, empty, lying. Each ends in one helpful sentence."""
+"""Damaged and empty files, and files with false metadata. Each ends in one helpful sentence."""
 
 import gzip
 import struct
@@ -18,7 +18,7 @@ HEADER = "user,context,action,reward\n"
 
 @pytest.fixture
 def parquet(rng: np.random.Generator, tmp_path: Path) -> bytes:
-    """Return the bytes of a sound Parquet file."""
+    """Return the bytes of a valid Parquet file."""
     path = tmp_path / "sound.parquet"
     pq.write_table(random_log(rng), path)
     data = path.read_bytes()
@@ -73,7 +73,7 @@ def test_a_footer_that_claims_two_gigabytes(parquet: bytes, tmp_path: Path) -> N
 
 
 def test_a_header_that_claims_ten_billion_rows(parquet: bytes, tmp_path: Path) -> None:
-    """The number of rows in the footer is patched; nothing may be allocated on its word."""
+    """The number of rows in the footer is forged; nothing may be allocated because of it."""
     (size,) = struct.unpack("<I", parquet[-8:-4])
     footer = parquet[-8 - size : -8]
     honest, lie = _thrift_i64(400), _thrift_i64(10_000_000_000)

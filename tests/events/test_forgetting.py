@@ -11,7 +11,7 @@ DAY = 86_400.0
 
 
 def log(rng: np.random.Generator, n: int = 20_000, n_users: int = 200) -> Events:
-    """Return a log of 40 days; many events share their time."""
+    """Return a log of 40 days with many tied times."""
     return Events(
         rng.integers(n_users, size=n),
         rng.integers(2, size=n),
@@ -25,7 +25,7 @@ def log(rng: np.random.Generator, n: int = 20_000, n_users: int = 200) -> Events
 
 
 def test_half_of_the_events_of_each_half_life_is_left(rng: np.random.Generator) -> None:
-    """Systematic sampling has no more variance than independent draws: five deviations of those."""
+    """Systematic sampling has at most the variance of independent draws; five deviations."""
     events = log(rng)
     kept = forgotten(events, half_life=7 * DAY)
     assert events.times is not None
@@ -40,7 +40,7 @@ def test_half_of_the_events_of_each_half_life_is_left(rng: np.random.Generator) 
 
 
 def test_a_user_keeps_as_many_events_as_the_weights_sum_up_to(rng: np.random.Generator) -> None:
-    """Whatever an account does with its plays, it gets no more than one beyond its due."""
+    """However an account times its plays, it keeps at most one more than its expected number."""
     events = log(rng)
     assert events.times is not None
     due = np.bincount(
@@ -53,19 +53,21 @@ def test_a_user_keeps_as_many_events_as_the_weights_sum_up_to(rng: np.random.Gen
     assert np.abs(np.array(list(found.values())) - due).max() <= 1.0
 
 
-def test_rewards_do_not_decide_what_is_kept(rng: np.random.Generator) -> None:
-    """The kept mean is right within five standard errors, although ties are sorted by reward."""
+def test_rewards_do_not_influence_which_events_are_kept(rng: np.random.Generator) -> None:
+    """The kept mean is unbiased within five standard errors, although ties are sorted by reward."""
     kept = forgotten(log(rng, 60_000), half_life=5 * DAY)
     assert abs(kept.rewards.mean()) < 5.0 / np.sqrt(len(kept))
 
 
-def test_neither_order_nor_other_users_change_what_is_kept(rng: np.random.Generator) -> None:
+def test_order_and_other_users_do_not_change_the_kept_events(
+    rng: np.random.Generator,
+) -> None:
     events = log(rng, 4_000)
     assert events.times is not None
     first = forgotten(events, half_life=4 * DAY)
     mixed = forgotten(events.rows(rng.permutation(len(events))), half_life=4 * DAY)
     assert account(first) == account(mixed)
-    # The last event sets the clock, so it stays.
+    # The last event defines the present, so it is kept.
     some = (events.users < 50) | (events.times == events.times.max())
     fewer = forgotten(events.rows(some), half_life=4 * DAY)
     known = {f"u{code}" for code in range(50)}
@@ -116,7 +118,7 @@ def test_rows_without_a_time_or_from_the_future_are_bad_rows(times: object, reas
     assert reading.provenance.bad_rows == {reason: 1}
     assert reading.events.times is not None
     assert len(reading.events.times) == 2
-    # Who does not forget does not need the times.
+    # Without forgetting times are not needed.
     assert len(read_events(table(times)).events) == 3
 
 

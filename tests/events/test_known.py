@@ -1,4 +1,4 @@
-"""The file of reviewed accounts: what it says, and what is wrong with it."""
+"""The file of reviewed accounts: contents and errors."""
 
 import datetime as dt
 from pathlib import Path

@@ -49,7 +49,7 @@ def test_every_type_survives_being_written_as_text(labels: list[object], type_na
 
 
 @pytest.mark.parametrize("known", [["a", "b"], [1, 2], [True]])
-def test_what_can_be_no_label_is_unknown_alone_and_among_others(known: list[object]) -> None:
+def test_invalid_labels_are_unknown_alone_and_among_others(known: list[object]) -> None:
     labels = Labels.of(known)
     for given in (["a", "b"], {"a": 1}, None, b"a"):
         assert labels.code(given) == UNKNOWN
@@ -73,5 +73,5 @@ def test_numpy_values_are_labels_too() -> None:
     assert Labels.of(np.array(["a"])).code(np.str_("a")) == 0
 
 
-def test_what_cannot_be_hashed_is_unknown() -> None:
+def test_unhashable_values_are_unknown() -> None:
     assert Labels.of(["a"]).code(["a"]) == UNKNOWN

@@ -1,4 +1,4 @@
-"""Small files that would need much memory are refused before they get it."""
+"""Small files that would need much memory are refused before it is allocated."""
 
 import sqlite3
 import subprocess
@@ -55,7 +55,7 @@ BOMBS = {
 
 @pytest.mark.usefixtures("little")
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_small_file_that_needs_much_is_refused_with_what_it_needs(
+def test_a_small_file_that_needs_much_memory_is_refused_with_the_amount(
     name: str, tmp_path: Path
 ) -> None:
     query, options, message = BOMBS[name]

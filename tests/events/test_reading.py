@@ -82,7 +82,7 @@ def test_every_file_format_reads_back_the_same_rows(
 def test_a_name_with_marks_of_a_pattern_is_a_name_if_there_is_such_a_file(
     name: str, rng: np.random.Generator, tmp_path: Path
 ) -> None:
-    """A browser calls a second download so. Another file, which the pattern matches, is left."""
+    """Browsers give a second download such a name; files that match it as a pattern stay unread."""
     table, path = random_log(rng, 40), tmp_path / name
     path.parent.mkdir(exist_ok=True)
     write: Any = write_parquet if path.suffix == ".parquet" else write_csv
@@ -239,7 +239,7 @@ def test_bad_rows_are_refused_and_counted_by_reason() -> None:
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
 def test_the_first_bad_row_is_named_by_its_number(suffix: str, tmp_path: Path) -> None:
-    """Far down a log of many row groups, where threads read ahead of each other."""
+    """Late in a log of many row groups, where threads read ahead of each other."""
     n_rows, bad = 300_000, 250_123
     rewards = np.ones(n_rows)
     rewards[[bad - 1, n_rows - 1]] = np.nan
@@ -278,7 +278,7 @@ def test_broken_lines_of_a_csv_are_named_or_dropped(tmp_path: Path) -> None:
 
 
 def test_json_text_that_looks_like_something_else_stays_text(tmp_path: Path) -> None:
-    """Else a label would depend on the other lines of its file."""
+    """Otherwise a label would depend on the other lines of its file."""
     contexts = ["01-02-2026", "2026-01-02T10:00:00", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"]
     for context in contexts:
         row = {"user": context, "context": context, "action": 1, "reward": 0.5, "time": context}

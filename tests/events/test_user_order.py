@@ -28,8 +28,8 @@ def test_few_and_many_users_have_the_md5_of_the_standard_library(
 def test_users_are_found_again_in_later_batches(
     kind: Callable[[int], object], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A log is read in batches of rows, and its users are numbered over all of them."""
-    monkeypatch.setattr(reading, "_BATCH", 2_048)  # what DuckDB hands out at least
+    """A log is read in batches of rows, but users are numbered over all of them."""
+    monkeypatch.setattr(reading, "_BATCH", 2_048)  # minimum number of rows that DuckDB returns
     users: list[Any] = [kind(code) for code in rng.integers(3_000, size=20_000).tolist()]
     n = len(users)
     table = pa.table({"user": users, "context": [0] * n, "action": [0] * n, "reward": np.arange(n)})

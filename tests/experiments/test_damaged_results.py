@@ -1,4 +1,4 @@
-"""Results that are damaged are told, and never mixed with new ones."""
+"""Damaged results are reported, and never mixed with new ones."""
 
 from pathlib import Path
 

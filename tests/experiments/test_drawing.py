@@ -1,4 +1,4 @@
-"""What pictures of experiments show, and where."""
+"""Contents and labels of experiment figures."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_a_tiny_experiment_runs_from_points_to_claims(name: str, tmp_path: Path)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_has_the_learners_it_must_have(name: str) -> None:
     experiment = find_experiment(name)
-    if name == "guessing-game":  # nobody learns in it
+    if name == "guessing-game":  # it has no learner
         assert experiment.algorithms == ("sticky", "uniform")
         return
     assert {"paper", "oracle"} <= set(experiment.algorithms)
@@ -123,7 +123,7 @@ def test_cells_keep_their_numbers_when_an_algorithm_joins() -> None:
     assert cells_of(experiment)[7].id == "figure-2a/7"
 
 
-def test_what_theorem_lower_calls_hidden_is_hidden() -> None:
+def test_hiding_of_theorem_lower_is_exact() -> None:
     for series, (gap, _) in lower_bounds.WORLDS.items():
         largest = (
             largest_one_sided_interactions
@@ -133,7 +133,7 @@ def test_what_theorem_lower_calls_hidden_is_hidden() -> None:
         assert lower_bounds.HIDDEN_UP_TO[series] == largest(gap, lower_bounds.ALPHA)
 
 
-def test_what_hidden_contexts_calls_hidden_is_hidden() -> None:
+def test_hiding_of_hidden_contexts_is_exact() -> None:
     for point in find_experiment("hidden-contexts").points:
         largest = largest_one_sided_interactions(point.settings.gap, point.settings.alpha)
         assert largest == lower_bounds.HIDDEN_PLAYS

@@ -45,7 +45,7 @@ def test_the_oracle_sees_what_the_coalition_hides() -> None:
     assert found == [1.0] * 10
 
 
-def test_nobody_else_sees_it() -> None:
+def test_no_other_learner_sees_it() -> None:
     """At n = 9 both worlds have the same law, so 60 decisions are 60 tosses of a fair coin."""
     found = [success(HIDDEN, "naive-mean", TWO_SIDED, repetition) for repetition in range(60)]
     assert 15 <= sum(found) <= 45, "3.9 standard deviations around 30"

@@ -1,4 +1,4 @@
-"""The pages on experiments say what the committed results say."""
+"""The pages on experiments agree with the committed results."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ def test_all_committed_results_are_of_the_same_commit() -> None:
 
 @pytest.mark.parametrize("name", RUN)
 def test_committed_results_are_of_one_commit_and_of_the_whole_sweep(name: str) -> None:
-    """Every point of the sweep for the first learner, equally often, with the present settings."""
+    """The first learner has equally many repetitions at every point, with current settings."""
     told, experiment = claims_of(name), find_experiment(name)
     if "settings" in told:
-        assert re.fullmatch(r"[0-9a-f]{12}", told["commit"])  # one, and nothing changed beside it
+        assert re.fullmatch(r"[0-9a-f]{12}", told["commit"])  # one was added, nothing else changed
         assert told["settings"] == settings_digest(world_settings(experiment))
     cells = {f"{name}/{number}" for number in range(len(experiment.points))}
     assert cells <= told["attacks"].keys()

@@ -52,7 +52,7 @@ def test_finished_cells_are_never_run_again(tmp_path: Path) -> None:
     assert run(tmp_path) == (rows, 0)
 
 
-def test_more_repetitions_add_to_those_that_are_there(tmp_path: Path) -> None:
+def test_more_repetitions_are_added_to_existing_ones(tmp_path: Path) -> None:
     few, _ = run(tmp_path, repetitions=1)
     more, n_run = run(tmp_path, repetitions=3)
     assert n_run == 2 * len(cells_of(SMALL))
@@ -117,8 +117,8 @@ def test_a_quick_run_meets_one_attack_and_has_no_pilot() -> None:
     assert {point.attacks for point in unknown.points} == {("trim-edge",)}
 
 
-def test_a_row_is_what_the_simulator_gives_for_its_settings(tmp_path: Path) -> None:
-    """Every row can be repeated by `unswayed simulate` from what is written in it."""
+def test_a_row_equals_the_result_of_the_simulator_with_its_settings(tmp_path: Path) -> None:
+    """Every row can be repeated by `unswayed simulate` from its recorded settings."""
     rows, _ = run(tmp_path)
     for row in rows[:: len(rows) // 3]:
         settings = Settings(
@@ -160,8 +160,8 @@ if __name__ == "__main__":
 LONG = miniature(find_experiment("figure-2a"), points=3)
 
 
-def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
-    """SIGKILL to a real run with two processes, in the middle; nothing that it wrote is redone."""
+def test_a_killed_run_resumes_where_it_stopped(tmp_path: Path) -> None:
+    """SIGKILL to a run with two processes, halfway through; no finished repetition is run again."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     folder = tmp_path / "results"
@@ -204,7 +204,7 @@ def _is_running(pid: int) -> bool:
 def test_results_of_another_commit_are_not_continued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One commit for every row; the folder of an older one says so and stays as it is."""
+    """All rows come from one commit; a folder of an older commit is reported and left unchanged."""
     experiment = miniature(find_experiment("figure-2a"), points=1)
     with Workers(1) as workers:
         run_missing(experiment, Store(tmp_path), workers, repetitions=1)

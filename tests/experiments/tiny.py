@@ -13,7 +13,7 @@ def tiny(experiment: Experiment) -> Experiment:
     """Return the experiment with miniature worlds, two attacks at most and a pilot of one."""
     quick = quick_version(experiment)
     points = tuple(point for point in experiment.points if point.is_quick)
-    if len(points) > LARGE:  # a grid of users and interactions: its corner will do
+    if len(points) > LARGE:  # the corner of a grid of users and interactions
         points = tuple(point for point in points if point.settings.users <= 250)
     shrunk = tuple(map(_shrunk, points))
     return replace(
@@ -26,7 +26,7 @@ def tiny(experiment: Experiment) -> Experiment:
 
 
 def miniature(experiment: Experiment, *, points: int = 2) -> Experiment:
-    """Return a few cells of an experiment, for tests of the frame."""
+    """Return a few cells of an experiment, for tests of the runner."""
     return replace(
         experiment,
         points=tuple(map(_shrunk, experiment.points[:points])),

@@ -1,8 +1,9 @@
 """Coverage-guided fuzzing: ``python -m tests.faults.fuzz [SHARE [TARGET …]]``.
 
-Without arguments every target gets the inputs that it has on record, a million in all; SHARE takes
-a part of them. Each input may take a minute and two gigabytes. Prints a line of JSON for each
-target; an input that ends in anything but a result or a sentence is kept, and the command fails.
+Without arguments every target gets its recorded number of inputs, a million in all; SHARE is the
+fraction of them to run. Each input may take a minute and two gigabytes. Prints a line of JSON for
+each target; inputs that cause anything but a result or an ``InputError`` are saved, and the command
+fails.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-#: Inputs of each target on record.
+#: Number of recorded inputs of each target.
 INPUTS = {
     "policy": 300_000,
     "index": 250_000,
@@ -29,7 +30,7 @@ INPUTS = {
     "parquet": 2_500,
 }
 
-#: What one input may take.
+#: Limits for one input.
 SECONDS = 60
 MEGABYTES = 2_048
 
@@ -37,7 +38,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def fuzz(name: str, n_inputs: int) -> dict[str, object]:
-    """Fuzz a target in a process of its own, and return what came of it."""
+    """Fuzz a target in a child process, and return the outcome."""
     in_memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=in_memory) as scratch:
         command = [sys.executable, "-m", "tests.faults.fuzz", "--inside", name, scratch]
@@ -92,7 +93,7 @@ def _compiled_modules() -> list[str]:
 
 
 def main() -> None:
-    """Fuzz the targets that were named, and say what came of each."""
+    """Fuzz the named targets, and print the outcome of each."""
     if sys.argv[1:2] == ["--inside"]:
         fuzz_inside(sys.argv[2], Path(sys.argv[3]), sys.argv[4])
     share = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0

@@ -1,8 +1,8 @@
-"""Rounds of one fault against one store, in forked children that learn for real.
+"""Rounds of one fault against one store, in forked children that run the real learner.
 
 Run as ``python -m tests.faults.rounds kills 220 FOLDER`` or ``… writers 50 FOLDER``; prints a line
-of JSON with what was tried and what was lost. A process of its own forks cheaply: everything is
-imported and compiled once, and each child learns in a fraction of a second.
+of JSON with the numbers of rounds and of losses. Forking is cheap: everything is imported and
+compiled once, and each child learns in a fraction of a second.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EVENTS_PER_DAY = 300
 
 
 class Shop:
-    """A folder of days, their tallies, and what is learned from them."""
+    """A folder with logs of days, their tallies, and the learned policy."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,20 +48,20 @@ class Shop:
         return path
 
     def learn(self, log: Path | None) -> None:
-        """Run the command; without a log it learns from the tallies as they are."""
+        """Run the command; without a log it learns from the existing tallies."""
         outputs = ["--out", self.out, "--users", self.users, "--cells", self.cells]
         options = ["--tallies", self.tallies, "--method", "paper", "--allow-unplayed"]
         unswayed("learn", *([] if log is None else [log]), *options, *outputs, "--json")
 
     def found_logs(self) -> set[str]:
-        """Return the logs that the tallies hold, if these can be read and add up."""
+        """Return the logs that the tallies hold, if the tallies can be read and are consistent."""
         stored = load_tallies(self.tallies)
         assert stored is not None
         assert stored.tallies.n_events == EVENTS_PER_DAY * len(stored.logs)
         return {log["source"] for log in stored.logs}
 
     def check_outputs(self) -> None:
-        """Read every output: each is whole, whatever happened to its writer."""
+        """Read every output: each file is complete, whatever happened to its writer."""
         policy = Policy.load(self.out)
         assert policy.decide("home").is_known
         users = pyarrow.csv.read_csv(self.users)
@@ -70,12 +70,12 @@ class Shop:
         assert len(pq.read_table(self.cells)) == policy.mean_rewards.size
 
     def leftovers(self) -> list[str]:
-        """Return the drafts that are there."""
+        """Return the remaining temporary files."""
         return [str(path) for path in self.folder.rglob("*.part")]
 
 
 def forked(work: Callable[..., None], *arguments: Any) -> int:
-    """Run something in a child, and return the child's number; it ends with 0 if all went well."""
+    """Run a function in a child and return the child's pid; it exits with 0 on success."""
     child = os.fork()
     if child:
         return child
@@ -95,7 +95,7 @@ def ended(child: int) -> int:
 
 
 def count_steps(shop: Shop, log: Path) -> int:
-    """Return through how many calls of the system files are written in one run."""
+    """Return the number of system calls that write files in one run."""
     reader, writer = os.pipe()
 
     def work() -> None:
@@ -109,7 +109,7 @@ def count_steps(shop: Shop, log: Path) -> int:
 
 
 def intercept(before: Callable[[str], None]) -> None:
-    """Call something before and after every call by which a file is made, synced or replaced."""
+    """Call a hook before and after every system call that creates, syncs or replaces a file."""
     for owner, name in (
         (os, "open"),
         (os, "fsync"),
@@ -136,7 +136,7 @@ def _wrap(owner: Any, name: str, before: Callable[[str], None]) -> None:
 
 
 def killed_at_step(shop: Shop, log: Path, step: int) -> int:
-    """Learn in a child that kills itself at a step, and return how it ended."""
+    """Learn in a child that kills itself at a step, and return its exit status."""
 
     def work() -> None:
         left = [step]
@@ -153,10 +153,10 @@ def killed_at_step(shop: Shop, log: Path, step: int) -> int:
 
 
 def killed_after(shop: Shop, log: Path, seconds: float) -> int:
-    """Learn in a child that is killed after so much processor time, and return how it ended.
+    """Learn in a child that is killed after some processor time, and return its exit status.
 
-    The clock of the wall would say less on a busy machine, where a child gets through less of its
-    work, or more than all of it.
+    Wall-clock time would say little on a busy machine, where a child may have finished less of its
+    work, or all of it.
     """
     child = forked(shop.learn, log)
     while not _has_ended(child) and _processor_seconds(child) < seconds:
@@ -170,7 +170,7 @@ def _has_ended(child: int) -> bool:
 
 
 def _processor_seconds(child: int) -> float:
-    """Return what clock_getcpuclockid(3) and clock_gettime(2) say of a child."""
+    """Return the processor time of a child, by clock_getcpuclockid(3) and clock_gettime(2)."""
     return time.clock_gettime((~child << 3) | 2)
 
 
@@ -182,10 +182,11 @@ def learning_seconds(shop: Shop, log: Path) -> float:
 
 
 def kills(shop: Shop, n_rounds: int) -> dict[str, Any]:
-    """Kill a run at every step of its writing, and at random moments; then go on as a user would.
+    """Kill a run at every step of writing, and at random moments; then continue as a user would.
 
-    After each kill every output is read, and the tallies must hold all earlier days, and this one
-    wholly or not at all. Then the day is added again, or learned from if it is in.
+    After each kill every output is read, and the tallies must hold all earlier days, and the
+    current one completely or not at all. Then the day is added again, or learned from if it is
+    there.
     """
     rng = generator(0, "kills")
     shop.learn(shop.new_day(0))
@@ -218,7 +219,7 @@ def kills(shop: Shop, n_rounds: int) -> dict[str, Any]:
 
 
 def writers(shop: Shop, n_rounds: int) -> dict[str, Any]:
-    """Let two runs add a day each at the same moment, and look whether both days are there."""
+    """Let two runs add a day each at the same moment, and check that both days are there."""
     shop.learn(shop.new_day(0))
     for number in range(n_rounds):
         pair = [shop.new_day(2 * number + 1), shop.new_day(2 * number + 2)]
@@ -233,9 +234,9 @@ def writers(shop: Shop, n_rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Play rounds, and say what came of them."""
+    """Run rounds, and print the outcome."""
     name, n_rounds, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
-    storage._NOTE_SECONDS = storage.LOCK_SECONDS  # two writers wait, which is no news here
+    storage._NOTE_SECONDS = storage.LOCK_SECONDS  # two writers wait, which is expected here
     np.seterr(all="ignore")
     said = os.dup(1)
     with Path(os.devnull).open("w") as nowhere:

@@ -1,7 +1,7 @@
-"""What is fuzzed: each target takes bytes, and ends in a result or an ``InputError``.
+"""Fuzz targets: each takes bytes, and ends in a result or an ``InputError``.
 
-Anything else that comes out is a finding. Targets write to one file of their own folder, so they
-are for one process each.
+Any other exception is a finding. Targets write to one file of their own folder, so each process
+needs its own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from unswayed.visible import escaped, visible
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One thing to fuzz: a function of bytes, sound inputs to begin with, words that matter."""
+    """One fuzz target: a function of bytes, seed inputs, and dictionary words."""
 
     run: Callable[[Path, bytes], None]
     seeds: Callable[[], Sequence[bytes]]
@@ -74,7 +74,7 @@ def as_json_lines(table: pa.Table) -> bytes:
 
 
 def refused(work: Callable[[], Any]) -> Any:
-    """Return what comes of some work, or None if it was refused in one printable sentence."""
+    """Return the result of a call, or None if it was refused in one printable sentence."""
     try:
         return work()
     except InputError as error:
@@ -110,7 +110,7 @@ def run_header(folder: Path, data: bytes) -> None:
 
 
 def run_policy(folder: Path, data: bytes) -> None:
-    """Load a policy; one that is accepted decides, and comes back as it is."""
+    """Load a policy; one that is accepted decides, and survives a round trip."""
     path = folder / "policy.json"
     path.write_bytes(data)
     policy = refused(lambda: Policy.load(path))
@@ -124,14 +124,14 @@ def run_policy(folder: Path, data: bytes) -> None:
 
 
 def run_index(folder: Path, data: bytes) -> None:
-    """Load the index of a folder of tallies, and the pieces that it names."""
+    """Load the index of a folder of tallies, and the files that it names."""
     (folder / "tallies.json").write_bytes(data)
     if refused(lambda: load_index(folder)) is not None:
         refused(lambda: load_tallies(folder))
 
 
 def run_piece(folder: Path, data: bytes) -> None:
-    """Load tallies whose entries are anything."""
+    """Load tallies with arbitrary entries."""
     if not (folder / "tallies.json").exists():
         add_log(folder, None, tally_events(read_events(small_log()).events), {})
     (entries,) = folder.glob("entries-*")
@@ -140,7 +140,7 @@ def run_piece(folder: Path, data: bytes) -> None:
 
 
 def run_texts(_: Path, data: bytes) -> None:
-    """Parse everything that options are written in."""
+    """Parse every kind of option text."""
     text = data.decode("utf-8", "surrogateescape")
     for parse in (check_bad_rows, parsed_half_life):
         refused(lambda parse=parse: parse(text))  # type: ignore[misc]
@@ -150,7 +150,7 @@ def run_texts(_: Path, data: bytes) -> None:
 
 
 def run_online(_: Path, data: bytes) -> None:
-    """Play any sequence of requests; afterwards an untouched learner gives the same actions."""
+    """Make any sequence of requests; afterwards the learner acts like one that got none of them."""
     secret = bytes(16)
     learner = RobustMCB(0.1, actions=["tea", "milk"], contexts=["home"], secret=secret)
     stream = iter(data)
@@ -185,7 +185,7 @@ def run_online(_: Path, data: bytes) -> None:
 
 
 def sound_policies() -> list[bytes]:
-    """Return policies as they are written."""
+    """Return valid policies as JSON."""
     from tests.policy.test_damaged_policies import sound
 
     value = sound()
@@ -193,7 +193,7 @@ def sound_policies() -> list[bytes]:
 
 
 def sound_index() -> list[bytes]:
-    """Return the index of a folder of tallies."""
+    """Return a valid index of a folder of tallies."""
     index = {
         "format": "unswayed-tallies",
         "version": 3,
@@ -207,7 +207,7 @@ def sound_index() -> list[bytes]:
 
 
 def sound_piece() -> list[bytes]:
-    """Return the entries of a piece."""
+    """Return valid entries of a tallies file."""
     tallies = tally_events(read_events(small_log()).events)
     columns = {"cells": tallies.cells, "counts": tallies.counts, "sums": tallies.sums}
     return [as_parquet(pa.table({**columns, "squares": tallies.squares}))]

@@ -1,4 +1,4 @@
-"""A scheduler that is killed while a log is learned from: one sentence, and nothing is lost."""
+"""A scheduler that is killed during learning: a one-sentence error, and nothing is lost."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""A disk that is full before, during and at the end of every output: the old file survives."""
+"""A disk that is full before, during and at the end of every output: the old file stays."""
 
 import resource
 from collections.abc import Callable, Iterator
@@ -24,13 +24,13 @@ from unswayed.reports.style import save
 from unswayed.tallies import tally_events
 from unswayed.tallies.store import add_log, load_tallies
 
-#: Where the disk is full, as a share of what is to be written.
+#: Positions at which the disk becomes full, as a share of the output.
 SHARES = (0.0, 0.01, 0.5, 0.99)
 
 
 @contextmanager
 def room_for(n_bytes: int) -> Iterator[None]:
-    """Let no file grow beyond so many bytes, as a full disk would."""
+    """Limit file sizes to so many bytes, as a full disk would."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
     try:
@@ -89,7 +89,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.mark.slow
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", OUTPUTS)
-def test_a_full_disk_leaves_what_was_there_and_a_sentence(
+def test_a_full_disk_leaves_the_old_output_and_an_error_message(
     name: str, share: float, rng: np.random.Generator, tmp_path: Path
 ) -> None:
     write = OUTPUTS[name]
@@ -104,4 +104,4 @@ def test_a_full_disk_leaves_what_was_there_and_a_sentence(
     assert not [path for path in after if path.endswith(".part")]
     if len(before) == 1:
         assert after == before
-    write(rng, tmp_path)  # and when there is room again, it goes on
+    write(rng, tmp_path)  # and when there is room again, it continues

@@ -11,7 +11,7 @@ from tests.faults.targets import TARGETS
 #: Inputs that once ended in a traceback, named after their targets.
 FINDINGS = sorted((Path(__file__).parent / "findings").iterdir())
 
-#: The part of the inputs on record that is tried by `make test-all`.
+#: Fraction of the recorded inputs that `make test-all` tries.
 SHARE = 0.04
 
 
@@ -38,7 +38,7 @@ def test_sound_and_slightly_damaged_inputs_end_in_answers_or_sentences(
 
 
 @pytest.mark.parametrize("finding", FINDINGS, ids=lambda path: path.name)
-def test_what_fuzzing_once_found_stays_mended(finding: Path, tmp_path: Path) -> None:
+def test_past_findings_of_fuzzing_stay_fixed(finding: Path, tmp_path: Path) -> None:
     name, _, _ = finding.name.partition("-")
     TARGETS[name].run(tmp_path, finding.read_bytes())
 

@@ -1,4 +1,4 @@
-"""Ctrl-C at fifty moments of a run, and while everything is compiled anew."""
+"""Ctrl-C at fifty moments of a run, and while everything is compiled."""
 
 import os
 from pathlib import Path
@@ -40,5 +40,5 @@ def test_a_run_stops_while_it_compiles(
     monkeypatch.setitem(os.environ, "NUMBA_CACHE_DIR", str(cache))
     result = interrupted(ARGUMENTS, after, folder)
     assert_stopped(result, folder)
-    # What was compiled until then is of use to the next run, and does it no harm.
+    # Loops compiled until then are useful to the next run, and harmless.
     assert_stopped(interrupted(ARGUMENTS, after, folder), folder)

@@ -49,7 +49,7 @@ def test_50_pairs_of_writers_lose_no_day(tmp_path: Path) -> None:
 def test_pieces_and_their_folder_are_on_the_disk_before_the_index_moves(
     rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a power failure leaves is what was synced."""
+    """After a power failure, only synced data remain."""
     order: list[str] = []
     fsync, replace = os.fsync, Path.replace
 
@@ -79,7 +79,7 @@ def test_pieces_and_their_folder_are_on_the_disk_before_the_index_moves(
 def test_an_error_that_comes_with_the_sync_leaves_the_old_state(
     code: int, rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a full disk that notices late, or a broken one."""
+    """As on a full disk that reports late, or a broken one."""
     log = tally_events(read_events(café_log(rng, 100)).events)
     add_log(tmp_path, None, log, {})
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}

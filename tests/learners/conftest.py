@@ -1,4 +1,4 @@
-"""A cluster of real worker processes and a log for it; a method that keeps what it is given."""
+"""A cluster of real worker processes and a log for it; a method that records its input."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ def client() -> Iterator[Any]:
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> Recording:
-    """Return a method that keeps what it is given, and learn by it under its name."""
+    """Return a method that records its input, and learn by it under its name."""
     recording = Recording()
     monkeypatch.setitem(METHODS, RECORDED, recording)
     return recording
@@ -32,14 +32,14 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recording:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut small logs as if they were large; the driver alone decides how."""
+    """Cut small logs into blocks as if they were large; the driver alone decides the cuts."""
     monkeypatch.setattr(tallies, "EVENTS_PER_BLOCK", 12_000)
     monkeypatch.setattr(cluster, "ROWS_PER_PART", 9_000)
 
 
 @pytest.fixture
 def write_log(rng: np.random.Generator, tmp_path: Path) -> Callable[[str], Path]:
-    """Return what writes a folder of Parquet files, a tenth of the users lying.
+    """Return a function that writes a folder of Parquet files; a tenth of the users collude.
 
     Rewards of good users are "noisy", "binary", or noisy with "tastes" of their own.
     """
@@ -47,7 +47,7 @@ def write_log(rng: np.random.Generator, tmp_path: Path) -> Callable[[str], Path]
     def write(rewards_are: str) -> Path:
         users, contexts, actions, means = _plays(rng)
         if rewards_are != "noisy":
-            # The lead of the best is a tenth: what a tenth of the users say can turn it.
+            # The best action leads by a tenth, so a tenth of the users can reverse it.
             means = 0.5 + (means - 0.5) / 4
         rewards = means + rng.normal(scale=0.3, size=len(users))
         lies = np.where(actions == 0, 1.5, -0.5)

@@ -1,4 +1,4 @@
-"""What every learner must keep, as checks that any test can call."""
+"""The contract of every learner, as checks that any test can call."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def check_learner(make: LearnerMaker, *, seed: int) -> None:
 
 
 def _played(make: LearnerMaker, *, seed: int, spoil_unplayed: bool) -> IntArray:
-    """Return all actions of a run; spoiling replaces every outcome that will not be played.
+    """Return all actions of a run; ``spoil_unplayed`` replaces outcomes that will not be played.
 
-    A run that is played a second time knows what will be played: it is a twin with the same
-    stream, one arrival ahead. If the learner reads spoiled outcomes, the two part ways.
+    A twin with the same stream plays each round first, so these are known. If the learner reads
+    spoiled outcomes, the two diverge.
     """
     world = generator(seed, "contract")
     learner, twin = (make(_setting(seed)) for _ in range(2))
@@ -44,13 +44,14 @@ def _played(make: LearnerMaker, *, seed: int, spoil_unplayed: bool) -> IntArray:
             spoiled[rows, expected] = outcomes[rows, expected]
             outcomes = spoiled
         else:
-            world.normal(size=outcomes.shape)  # keeps the worlds of both runs in step
+            # keeps the random streams of both runs in step
+            world.normal(size=outcomes.shape)
         played = learner.play(users, contexts, outcomes)
         assert played.shape == users.shape
         assert np.issubdtype(played.dtype, np.integer)
         assert ((played >= 0) & (played < N_ACTIONS)).all()
         actions.append(played)
-        if number not in (0, N_ROUNDS // 2, N_ROUNDS - 1):  # recommending is learning
+        if number not in (0, N_ROUNDS // 2, N_ROUNDS - 1):  # recommending includes learning
             continue
         recommended = learner.action_probabilities(np.arange(N_USERS))
         twin.action_probabilities(np.arange(N_USERS))

@@ -1,4 +1,4 @@
-"""A method of learning that is quick, plain, and remembers what it was given."""
+"""A fast and simple learning method that records its input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECORDED = "recorded"
 
 
 class Given(NamedTuple):
-    """What the method was called with."""
+    """The arguments that the method got."""
 
     tallies: UserTallies
     design: Design
@@ -49,6 +49,6 @@ class Recording:
     def __call__(
         self, tallies: UserTallies, design: Design, *, alpha: float, warmup: Tallies | None = None
     ) -> Estimates:
-        """Return pooled means, and keep what was given."""
+        """Return pooled means, and record the arguments."""
         self.given.append(Given(tallies, design, alpha, warmup))
         return replace(pooled(tallies), evidence=dict(self.evidence))

@@ -1,4 +1,4 @@
-"""What learning on a cluster is held to: the bits of one machine."""
+"""Learning on a cluster must give the same bits as on one machine."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ def assert_same_bits(first: LearnedLog, second: LearnedLog) -> None:
 
 
 def assert_same_learning(client: Any, source: Path | str, **options: Any) -> LearnedLog:
-    """Learn here and there, and return what was learned there."""
+    """Learn on one machine and on the cluster, compare, and return the result."""
     here = learn_log(str(source), alpha=0.1, method="paper", **options)
     there = learn_on_cluster(
         str(source), alpha=0.1, method="paper", client=client, with_users=True, **options

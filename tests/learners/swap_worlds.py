@@ -16,14 +16,14 @@ GAP = 0.15
 
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
-    """Tallies, the good users' mean rewards, and who is bad."""
+    """Tallies, the good users' mean rewards, and the colluders."""
 
     tallies: Tallies
     true_means: FloatArray
     is_bad: npt.NDArray[np.bool_]
 
     def pooled(self, weights: FloatArray) -> FloatArray:
-        """Return the weighted mean reward of each cell; far below all others where nobody was."""
+        """Return the weighted mean reward of each cell; a very low value for empty cells."""
         rows = np.repeat(weights, np.diff(self.tallies.indptr))
         sums = np.bincount(
             self.tallies.cells, rows * self.tallies.sums, minlength=self.tallies.n_cells
@@ -53,7 +53,7 @@ def make_world(
     minority: float = 0.0,
     is_sticky: bool = True,
 ) -> World:
-    """Simulate a world where colluders praise the runner-up and run the best action down.
+    """Simulate a world where colluders push the runner-up and nuke the best action.
 
     ``taste`` is the standard deviation of rank-one tastes, two-sided; ``minority`` the share of
     good users with another, fixed taste.

@@ -1,4 +1,4 @@
-"""A test for change that a coalition cannot trigger, and that sees what good users show."""
+"""A test for change that a coalition cannot trigger and that detects changes of honest rewards."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def played(
     lie: float = 1e6,
     is_binary: bool = False,
 ) -> Events:
-    """Return two days of uniform play; colluders come on the second day only, as often as they can.
+    """Return two days of uniform play; colluders appear on the second day only.
 
     On the second day action 0 in context 0 is better by ``move`` for good users.
     """
@@ -43,7 +43,7 @@ def played(
 
 
 def plain_scores(events: Events) -> np.ndarray:
-    """Return by how many standard errors plain means of the cells moved."""
+    """Return the changes of the cells' plain means, in standard errors."""
     assert events.times is not None
     cells = events.contexts * ACTIONS + events.actions
     days = [
@@ -79,7 +79,7 @@ def test_nothing_is_found_where_nothing_changed(is_binary: bool, rng: np.random.
 def test_a_coalition_that_wakes_up_cannot_make_a_change(
     lie: float, rng: np.random.Generator
 ) -> None:
-    """Colluders of a tenth sleep on the first day and make half of the second one's events."""
+    """A tenth of the accounts sleep on the first day and make half of the second day's events."""
     events = played(rng, colluders=USERS // 10, lie=lie)
     assert not found(events).changes
     # Negative control: plain means over events see one in every cell.
@@ -87,7 +87,7 @@ def test_a_coalition_that_wakes_up_cannot_make_a_change(
 
 
 def test_a_coalition_cannot_trigger_it_in_many_logs(rng: np.random.Generator) -> None:
-    """The lie that stays inside what good users say, where trimming does not see it."""
+    """Lies within the range of honest rewards, which trimming does not remove."""
     for _ in range(10):
         assert not found(played(rng, colluders=USERS // 10, lie=0.9)).changes
 
@@ -115,14 +115,16 @@ def test_the_detectable_change_is_reported(rng: np.random.Generator) -> None:
     assert result.to_json()["visible"] == result.visible
 
 
-def test_too_little_data_is_said_and_nothing_else(rng: np.random.Generator) -> None:
+def test_too_little_data_is_reported_and_nothing_else(rng: np.random.Generator) -> None:
     result = found(played(rng, n=40))
     assert not result.changes
     assert "too little was played" in result.statement()
     assert result.to_json()["visible"] is None
 
 
-def test_colluders_are_bounded_by_what_the_platform_let_them_play(rng: np.random.Generator) -> None:
+def test_colluders_are_bounded_by_the_plays_they_were_assigned(
+    rng: np.random.Generator,
+) -> None:
     """Accounts with one visit each reach a cell of ten with probability a tenth."""
     n = 2_000
     users, actions = np.arange(n), rng.integers(10, size=n)
@@ -130,7 +132,7 @@ def test_colluders_are_bounded_by_what_the_platform_let_them_play(rng: np.random
     few = most_colluders(t, 200, uniform_design(t), 1e-4)
     assert (few == few[0]).all()
     assert 20 <= few[0] <= 60
-    # Who comes a hundred times to one context is in every cell of it.
+    # A user who visits one context a hundred times is in each of its cells.
     often = tally(
         np.repeat(users, 100),
         np.zeros(100 * n, int),
@@ -139,7 +141,7 @@ def test_colluders_are_bounded_by_what_the_platform_let_them_play(rng: np.random
         **shape(n, 1, 10),
     )
     assert most_colluders(often, 200, uniform_design(often), 1e-4).max() == 200
-    # Unless each keeps one action.
+    # Unless each user keeps one action.
     assert most_colluders(often, 200, sticky_design(often), 1e-4).max() == few[0]
     weighted = tally(
         users, np.zeros(n, int), actions, np.ones(n), **shape(n, 1, 10), weights=np.ones(n)
@@ -165,7 +167,7 @@ def test_each_outcome_has_its_sentence_and_its_json() -> None:
     }
 
 
-def test_windows_that_cannot_be_compared_get_a_sentence(rng: np.random.Generator) -> None:
+def test_incomparable_windows_are_refused_with_a_sentence(rng: np.random.Generator) -> None:
     window = tally_events(played(rng, n=500))
     other = tally_events(Events.of(["a"], ["s"], ["x"], [1.0]))
     with pytest.raises(InputError, match="windows with different labels cannot be compared"):
@@ -177,9 +179,9 @@ def test_windows_that_cannot_be_compared_get_a_sentence(rng: np.random.Generator
 def test_an_uneven_assignment_leaves_room_for_the_colluders_of_the_larger_group(
     rng: np.random.Generator,
 ) -> None:
-    """Nine in ten of 600 colluders get action 0 where one in two would: half as many again.
+    """Nine in ten of 600 colluders get action 0 instead of one in two: 1.5 times as many.
 
-    As a negative control, an even assignment of the same log is told apart.
+    As a negative control, uneven assignment of the same log is detected.
     """
     n = 6000
     users, contexts = np.arange(n), np.zeros(n, np.int64)

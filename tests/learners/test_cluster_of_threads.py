@@ -1,4 +1,4 @@
-"""Options on their way to a cluster; its worker is a thread of this process, which starts fast."""
+"""Options passed to a cluster; its worker is a thread of this process, which starts fast."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from unswayed.learners.options import LearnOptions
 @pytest.fixture(scope="module")
 def threads() -> Iterator[Any]:
     """Yield a client of one worker in this process."""
-    distributed: Any = import_module("distributed")  # publishes no types
+    distributed: Any = import_module("distributed")  # has no type hints
     with distributed.Client(
         processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None
     ) as client:
@@ -45,7 +45,7 @@ def logs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def options(recorded: Recording) -> LearnOptions:
-    """Return options that a cluster takes, none of them as by default."""
+    """Return options that a cluster accepts, all different from the defaults."""
     assert recorded.given == []
     return LearnOptions(
         method=RECORDED,

@@ -34,7 +34,7 @@ def written(table: pa.Table, folder: Path, ending: str) -> Path:
 
 
 def shop_log(rng: np.random.Generator, n: int = 16_000) -> pa.Table:
-    """Return a log of rewards 0 or 1 with prices, and a few users who come very often."""
+    """Return a log of rewards 0 or 1 with prices, and a few very active users."""
     users = np.minimum(rng.geometric(0.01, size=n), 300)
     actions = rng.integers(3, size=n)
     return pa.table(

@@ -15,7 +15,7 @@ from unswayed.tallies import Tallies
 
 
 def repeated(n_pairs: int, *, n_plays: int = 2) -> Tallies:
-    """Return a log in which so many users come to one context and always get the same action."""
+    """Return a log in which so many users visit one context and always get the same action."""
     return tallied(
         [(user, 0, user % 3, 1.0) for user in range(n_pairs) for _ in range(n_plays)],
         n_contexts=1,
@@ -59,7 +59,7 @@ def test_one_changed_action_shows_that_a_log_is_not_sticky() -> None:
     assert design_of_log(elsewhere, "auto").is_sticky.all()
 
 
-def test_a_named_design_is_taken_whatever_the_log_shows() -> None:
+def test_a_named_design_overrides_the_log() -> None:
     sticky, uniform = repeated(100), repeated(3)
     assert not design_of_log(sticky, "uniform").is_sticky.any()
     assert design_of_log(uniform, "sticky").is_sticky.all()

@@ -1,4 +1,4 @@
-"""What learning methods return: intervals and the policy that is made of them."""
+"""Results of learning methods: intervals, and the policy made from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MEANS = np.array([[0.5, 0.25], [1.0, np.nan]])
 
 
 def estimated() -> Estimates:
-    """Return estimates of two contexts and two actions, one of which nothing is known of."""
+    """Return estimates of two contexts and two actions, one of them without plays."""
     return Estimates(
         mean_rewards=MEANS,
         sampling_errors=np.array([[0.125, 0.25], [0.5, np.nan]]),

@@ -1,4 +1,4 @@
-"""What a learner found, by labels and in sentences."""
+"""Explanations of a learner's results, in labels and sentences."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def test_notes_say_where_the_largest_mean_is_not_chosen() -> None:
     assert not any("largest mean" in note for note in notes_on_policy(make_policy(), source))
 
 
-def test_rows_can_be_written_as_json_whatever_is_unknown() -> None:
-    """Means that are not known and ends without a bound are no numbers that JSON has."""
+def test_rows_with_unknown_values_can_be_written_as_json() -> None:
+    """Unknown means and infinite ends are not representable as JSON numbers."""
     rows = decision_rows(make_policy(changed={"home": "cola"}))
     json.dumps(rows, allow_nan=False)
     assert [row["context"] for row in rows] == ["cart", "search", "home"]
@@ -88,7 +88,7 @@ def test_reports_list_lies_by_items_and_accounts() -> None:
     another_in_each = {"cells": [1, 3, 8], "raises": False, "accounts": 40.0}
     lies = named_lies([about_one, another_in_each], policy)
     assert lies[0]["actions"] == ["cola"]
-    assert lies[0]["contexts"] == 2  # it was never played in the other one
+    assert lies[0]["contexts"] == 2  # it was never played in the other context
     assert lies[1]["by_context"] == {"home": "milk", "search": "tea", "cart": "cola"}
     notes = notes_on_policy(policy, {"evidence": {"lies": lies}, "changed": {"home": "cola"}})
     assert notes[0] == (
@@ -117,7 +117,8 @@ def test_plain_means_are_sums_by_plays_where_there_are_any() -> None:
         ["tea", "tea", "milk", "milk", "milk"],
         [0.5, 0.5, 0.9, -0.5, 0.0],
     )
-    # More rewards of tea at home, larger ones of milk; elsewhere milk alone was played, in vain.
+    # Tea has more rewards at home, milk larger ones; elsewhere only milk was played, without
+    # reward.
     assert plain_actions(tally_events(log)).tolist() == [1, 1, 1]
 
 
@@ -170,7 +171,7 @@ def test_of_equally_frequent_contexts_the_first_comes_first() -> None:
     rows = decision_rows(policy)
     assert [row["code"] for row in rows] == [*range(0, n, 2), *range(1, n, 2)]
     assert {row["runner_up"] for row in rows} == {"tea"}
-    # Without a sampling error nobody knows which part of the interval is which.
+    # Without a sampling error the parts of the interval are unknown.
     assert {row["sampling_error"] for row in rows} == {row["bias_bound"] for row in rows} == {None}
 
 

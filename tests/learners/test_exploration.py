@@ -1,4 +1,4 @@
-"""Who is asked to play what, drawn by hand; and where each reward is counted."""
+"""Exploration drawn by hand: users, actions, and where each reward is counted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def explore(
 
 
 def drawn(user: int, context: int, play: int | None, n_actions: int = 2) -> int:
-    """Return the action of one user's play by the assignment itself; no play is for ever."""
+    """Return the action of one user's play by the assignment itself."""
     (action,) = DRAW.actions(
         DRAW.digests("user", [USERS[user]]),
         DRAW.digests("context", [CONTEXTS[context]]),
@@ -42,7 +42,7 @@ def drawn(user: int, context: int, play: int | None, n_actions: int = 2) -> int:
 
 
 def observe(exploration: Exploration, *rows: tuple[int, int, int], rewards: Any = 1.0) -> None:
-    """Take in rows of user, context and action."""
+    """Observe rows of user, context and action."""
     users, contexts, actions = (np.array(column) for column in zip(*rows, strict=True))
     exploration.observe(users, contexts, actions, np.broadcast_to(rewards, len(rows)))
 
@@ -53,7 +53,7 @@ def n_plays(exploration: Exploration) -> dict[str, int]:
 
 @pytest.mark.parametrize("warmup", [0, 40, 1000])
 def test_single_decisions_are_those_of_a_batch(warmup: int, rng: np.random.Generator) -> None:
-    """Without a warm-up, after it, and while it lasts."""
+    """Without, during and after a warm-up."""
     single, batch = explore(3, warmup=warmup), explore(3, warmup=warmup)
     users, contexts = rng.integers(30, size=200), rng.integers(3, size=200)
     for exploration in (single, batch):
@@ -85,7 +85,7 @@ def test_codes_out_of_bounds_are_named() -> None:
 
 @pytest.mark.parametrize("size", [7, 39, 40, 41, 200])
 def test_where_a_batch_ends_does_not_matter(size: int) -> None:
-    """The frequent contexts are fixed after 40 plays, in the middle of a batch or not."""
+    """The frequent contexts are fixed after 40 plays, within a batch or not."""
     rng = np.random.default_rng(5)
     users, contexts = rng.integers(30, size=200), rng.choice(3, p=[0.5, 0.4, 0.1], size=200)
     actions, rewards = rng.integers(2, size=200), rng.random(200)
@@ -105,7 +105,7 @@ def test_where_a_batch_ends_does_not_matter(size: int) -> None:
         np.testing.assert_array_equal(phase.indptr, other.indptr)
         np.testing.assert_array_equal(phase.counts, other.counts)
         np.testing.assert_allclose(phase.sums, other.sums)
-    # Of the plays after the warm-up those count for it that nobody would be asked for any more.
+    # After the warm-up, plays count towards it if their action is no longer assigned to the user.
     is_late = [
         context < 2 and action != drawn(user, context, None)
         for user, context, action in zip(users[40:], contexts[40:], actions[40:], strict=True)
@@ -123,17 +123,3 @@ def test_frequent_contexts_are_those_of_algorithm_1(rng: np.random.Generator) ->
     expected = frequent_contexts(estimate.context_probabilities, n_actions=2)
     exploration.decide(users[:1], contexts[:1])
     assert exploration.to_json()["sticky"] == expected.tolist() == [False, True, True]
-
-
-@pytest.mark.parametrize("warmup", [0, 50, 500])
-def test_a_restored_exploration_goes_on(warmup: int, rng: np.random.Generator) -> None:
-    before, after = explore(3, warmup=warmup), explore(3, warmup=warmup)
-    users, contexts = rng.integers(30, size=100), rng.integers(3, size=100)
-    before.observe(users, contexts, before.decide(users, contexts), rng.random(100))
-    after.restore(before.to_json()["sticky"], before.plays, before.phases())
-    assert after.to_json() == before.to_json()
-    assert after.n_events == before.n_events == 100
-    assert n_plays(after) == n_plays(before)
-    assert after.plays.tolist() == before.plays.tolist()
-    assert after.warmup_left == before.warmup_left
-    assert after.decide(users, contexts).tolist() == before.decide(users, contexts).tolist()

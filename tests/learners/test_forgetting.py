@@ -1,21 +1,18 @@
-"""Learning from a log whose world changes, day by day or at once."""
+"""Learning from a log whose world changes, day by day or all at once."""
 
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
-from unswayed.errors import InputError
 from unswayed.learners.from_log import NO_WINDOW, LearnedLog, learn_log
-from unswayed.learners.options import LearnOptions
 
 DAYS, USERS = 20, 200
 BEGIN = datetime(2024, 3, 1, tzinfo=UTC)
 
 
 def days(rng: np.random.Generator, *, n: int = 20_000) -> list[pa.Table]:
-    """Return a log for each day; after 14 days soup and cola change places for good."""
+    """Return a log for each day; after 14 days soup and cola swap means for good."""
     when = np.sort(rng.uniform(0.0, DAYS, size=n))
     users, actions = rng.integers(USERS, size=n), rng.integers(2, size=n)
     best = (when >= 14.0).astype(int)
@@ -54,15 +51,3 @@ def test_a_world_that_does_not_change_is_not_reported_as_changed(rng: np.random.
     assert "none of 2 mean rewards changed" in learned.notes[-1]
     assert learned.policy.source["changes"]["changes"] == []
     assert NO_WINDOW in learn_log(log, half_life="30d").notes
-
-
-@pytest.mark.parametrize("name", ["half_life", "max_interactions_per_user"])
-def test_what_needs_all_events_is_refused_with_a_folder_of_sums(name: str) -> None:
-    with pytest.raises(InputError, match=f"`{name}` cannot be used with `tallies`"):
-        LearnOptions(tallies="sums", **{name: 9})  # type: ignore[arg-type]
-
-
-def test_a_cap_and_a_half_life_can_be_combined(rng: np.random.Generator) -> None:
-    learned = learn_log(pa.concat_tables(days(rng)), half_life="2d", max_interactions_per_user=10)
-    assert decided(learned) == "cola"
-    assert learned.interactions.max() == 10

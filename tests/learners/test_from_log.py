@@ -1,4 +1,4 @@
-"""From a log to a policy: every option reaches the step that it is for, and every note is there."""
+"""From a log to a policy: every option takes effect, and every note appears."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ USERS = [f"user-{number:02}" for number in range(40)]
 
 
 def noise(*play: object) -> float:
-    """Return up to a tenth, by a hash of the play."""
+    """Return pseudo-noise below 0.1, a hash of the play."""
     return 0.01 * (crc32(repr(play).encode()) % 11)
 
 
@@ -119,7 +119,7 @@ def test_an_unknown_share_is_chosen_noted_and_held_to_the_same_checks(recorded: 
     assert learned.summary == summarise(tallies, alpha=alpha)
 
 
-def test_what_is_stated_of_rewards_reaches_the_method(recorded: Recording) -> None:
+def test_stated_properties_of_rewards_reach_the_method(recorded: Recording) -> None:
     """Rewards lie between 0 and 1.1."""
     learn(reward_range="0,1.1", reward_deviation=0.5)
     rewards = recorded.given[-1].design.rewards
@@ -174,16 +174,19 @@ def test_logs_are_added_to_a_folder_and_learned_from_together(
         f"learned from 2 logs in {tmp_path}.",
     ]
     assert both.provenance.n_rows == 80
+    whole = learn(pa.concat_tables([first, second.slice(1)]))
+    np.testing.assert_array_equal(both.policy.mean_rewards, whole.policy.mean_rewards)
     del heard[:]
     again = learn(None, tallies=tmp_path, on_step=heard.append)
     assert heard == ["reading", "validating", "learning"]
-    assert again.notes[0] == f"learned from 2 logs in {tmp_path}."  # the bad row is old news
+    # the bad row was reported before
+    assert again.notes[0] == f"learned from 2 logs in {tmp_path}."
     assert again.provenance == both.provenance
     np.testing.assert_array_equal(again.policy.mean_rewards, both.policy.mean_rewards)
-    assert len(recorded.given) == 3
+    assert len(recorded.given) == 4
 
 
-def test_what_a_folder_cannot_give_is_refused(tmp_path: Path) -> None:
+def test_options_that_a_folder_cannot_support_are_refused(tmp_path: Path) -> None:
     assert refusal(learn, None) == (
         "say what to learn from: a log, or `tallies` with a folder of tallies."
     )
@@ -194,8 +197,8 @@ def test_what_a_folder_cannot_give_is_refused(tmp_path: Path) -> None:
     )
 
 
-def test_what_changed_is_tested_noted_and_kept() -> None:
-    """Forty days, in each a play of every cell by some user; at the end tea and milk turn."""
+def test_changes_are_tested_noted_and_kept() -> None:
+    """Forty days with a play of every cell each; then the means of tea and milk swap."""
     table = rows(n_rounds=40)
     times = np.tile(np.repeat(np.arange(40.0), 4), 40)
     rewards = np.array(table["reward"])

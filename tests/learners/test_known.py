@@ -1,4 +1,4 @@
-"""Reviewed accounts settle what a log cannot: fans and a farm of the same strength."""
+"""Reviewed accounts settle what a log cannot: whether a group is fans or a fraud."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ N_USERS, N_FANS, N_EVENTS = 1_500, 150, 24
 
 
 def _log(seed: int) -> pa.Table:
-    """Return clicks in six contexts; a tenth of the users loves the item that others like least."""
+    """Return clicks in six contexts; a tenth of the users love the least popular item."""
     rng = np.random.default_rng(seed)
     users = np.repeat(np.arange(N_USERS), N_EVENTS)
     actions = rng.integers(4, size=len(users))
@@ -48,7 +48,7 @@ def _file(folder: Path, users: range, status: str) -> Path:
 
 
 def test_a_few_honest_members_clear_a_group(tmp_path: Path, seed: int) -> None:
-    """Without a review the group is flagged; with five honest members its votes count again."""
+    """Without a review the group is flagged; with five members reviewed as honest it is not."""
     log = _log(seed)
     assert _loved(_learned(log)) == 0.0
     cleared = _learned(log, _file(tmp_path, range(5), "honest"))
@@ -58,7 +58,7 @@ def test_a_few_honest_members_clear_a_group(tmp_path: Path, seed: int) -> None:
 
 
 def test_a_few_fake_members_convict_a_group(tmp_path: Path, seed: int) -> None:
-    """Reviewed fakes lose their weight, and so do those who act like them."""
+    """Reviewed fakes lose their weight, and so do accounts that act like them."""
     log = _log(seed)
     found = _learned(log, _file(tmp_path, range(5), "fake"), alpha="auto")
     weights = dict(zip(found.user_labels, found.user_weights, strict=True))
@@ -73,7 +73,7 @@ def test_only_the_default_method_takes_reviews(tmp_path: Path) -> None:
 
 
 def test_reviewed_accounts_settle_the_value_of_a_policy(tmp_path: Path, seed: int) -> None:
-    """Showing everybody what a tenth loves loses without them, and wins if they are honest."""
+    """The item that a tenth love is a loss without them, and a gain if they are honest."""
     loved = pa.table(
         {"context": [f"c{c}" for c in range(6)], "action": ["item 3"] * 6, "probability": [1.0] * 6}
     )

@@ -1,4 +1,4 @@
-"""The file of a learner: what is in it, how one goes on from it, and what is refused."""
+"""The file of a learner: contents, continuing from it, and errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def contents(path: Path) -> dict[str, bytes]:
 
 
 def written(path: Path, files: dict[str, bytes], **changes: Any) -> Path:
-    """Write the file of a learner again, with some entries of its state changed."""
+    """Rewrite the file of a learner with some entries of its state changed."""
     state = {**json.loads(files["learner.json"]), **changes}
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in files.items():
@@ -112,7 +112,7 @@ def test_a_file_without_a_learner_is_refused_by_name(path: Path, tmp_path: Path)
     )
     state = json.loads(files["learner.json"])["exploration"]
     assert said(exploration={**state, "sticky": [True]}) == damaged.format(
-        "frequent contexts do not fit the contexts"
+        "the flags of frequent contexts do not have one entry per context"
     )
     assert said(exploration={}) == damaged.format("'warmup_interactions'")
     assert said(pieces={}) == damaged.format("'warmup'")
@@ -148,7 +148,7 @@ def play(learner: RobustMCB, rng: np.random.Generator, n_plays: int) -> list[Any
     [{}, {"warmup_interactions": 200}, {"warmup_interactions": 5000}],
     ids=["no warm-up", "after the warm-up", "during the warm-up"],
 )
-def test_a_loaded_learner_goes_on_where_the_saved_one_stopped(
+def test_a_loaded_learner_continues_where_the_saved_one_stopped(
     options: dict[str, Any], tmp_path: Path, rng: np.random.Generator
 ) -> None:
     """The same decisions and the same policy to the last bit."""

@@ -1,4 +1,4 @@
-"""Tables in, days one after another, actions that come and go, and decisions by the policy."""
+"""Tables, successive days, added and removed actions, and decisions by the policy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECRET = bytes(range(16))
 
 
 def table(rng: np.random.Generator, n_users: int = 300, n_plays: int = 8) -> dict[str, Any]:
-    """Every fifth user is in a coalition that turns all rewards round, loudly."""
+    """Every fifth user is in a coalition that reverses all rewards."""
     users = np.repeat(np.arange(n_users), n_plays)
     contexts = rng.choice(["home", "search"], size=len(users))
     actions = rng.choice(["tea", "milk"], size=len(users))
@@ -51,7 +51,7 @@ def test_a_table_of_any_library_is_fitted(kind: Any, rng: np.random.Generator) -
 
 
 def test_fitting_day_by_day_gives_the_policy_of_all_days(rng: np.random.Generator) -> None:
-    """To the last bit; and `fit` forgets the days before."""
+    """To the last bit; and `fit` discards the days before."""
     days = [pa.table(table(rng)) for _ in range(3)]
     learner = RobustMCB(0.2)
     for day in days:
@@ -77,7 +77,7 @@ def with_countries(rng: np.random.Generator) -> pa.Table:
 def test_a_fit_that_is_refused_changes_nothing(
     options: dict[str, Any], names: dict[str, Any], rng: np.random.Generator
 ) -> None:
-    """The next day is still learned in the leaves, and with the columns, of the days before."""
+    """The next day is learned with the same leaves and columns as the days before."""
     days = [with_countries(rng), with_countries(rng)]
     learner, other = RobustMCB(0.2, **options), RobustMCB(0.2, **options)
     for day in days:
@@ -145,7 +145,7 @@ def played(learner: RobustMCB, rng: np.random.Generator, means: dict[str, float]
 
 @pytest.mark.parametrize("method", ["paper", "bounded"])
 def test_an_action_is_added_and_found_to_be_the_best(method: str, rng: np.random.Generator) -> None:
-    """Plays from before count with the probability they had: means stay right."""
+    """Earlier plays count with their original probabilities: means stay unbiased."""
     means = {"tea": 0.2, "milk": 0.5, "soup": 0.8}
     learner = RobustMCB(
         0.05, method=method, actions=["tea", "milk"], contexts=["home"], secret=SECRET
@@ -185,7 +185,7 @@ def test_a_removed_action_is_neither_played_nor_chosen(rng: np.random.Generator)
 def test_plays_since_the_last_policy_count_although_the_actions_changed(
     rng: np.random.Generator,
 ) -> None:
-    """The policy of before is not handed out again."""
+    """The previous policy is not returned again."""
     learner = RobustMCB(0.05, actions=["tea", "milk"], contexts=["home"], secret=SECRET)
     played(learner, rng, {"tea": 0.2, "milk": 0.5})
     before = learner.policy()

@@ -1,4 +1,4 @@
-"""From tallies to a policy: what the method is given, and what is kept of what it returns."""
+"""From tallies to a policy: the input of the method, and the use of its results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def learn(tallies: Tallies = DAY, design: Design = DESIGN, **options: Any) -> An
     return learn_policy(tallies.labelled(Labels.of([]), CONTEXTS, ACTIONS), design, **given)
 
 
-def test_the_policy_says_what_it_was_learned_from(recorded: Recording) -> None:
+def test_the_policy_records_its_origin(recorded: Recording) -> None:
     recorded.evidence = {"removed": 0.25, "lies": [{"cells": [1], "raises": True, "accounts": 1.0}]}
     learned = learn()
     policy = learned.policy
@@ -74,7 +74,7 @@ def test_decisions_that_differ_from_plain_means_are_recorded(
 
 
 def test_without_a_certificate_a_policy_claims_no_flip_fraction(recorded: Recording) -> None:
-    """A single account is what holds for every method, and says nothing."""
+    """A bound of one account holds for every method, so it is not stated."""
     assert recorded.given == []
     learned = learn()
     assert not learned.flips.is_certified
@@ -82,7 +82,7 @@ def test_without_a_certificate_a_policy_claims_no_flip_fraction(recorded: Record
 
 
 def sticky_log(rng: np.random.Generator, n_users: int = 120) -> tuple[Tallies, Design]:
-    """Return plays of users who keep one action in each context; milk is better by far."""
+    """Return plays of users who keep one action in each context; milk is clearly the best."""
     users = np.repeat(np.arange(n_users), 6)
     contexts = np.tile([0, 1, 0, 1, 0, 1], n_users)
     assigned = rng.integers(2, size=(n_users, 2))

@@ -1,4 +1,4 @@
-"""Each note on a log and on a policy, word for word, and when it is left out."""
+"""The wording of each note on a log and on a policy, and when it is omitted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def notes(**changes: Any) -> tuple[str, ...]:
 
 
 def test_users_who_play_much_more_than_others_are_noted() -> None:
-    """A ratio of 20 is the largest that is not mentioned."""
+    """A ratio of 20 is the largest that causes no note."""
     assert notes() == ()
     assert notes(interaction_ratio=1234.4) == (
         "the most active user has 1,234 times the interactions of the least active; guarantees "
@@ -47,7 +47,7 @@ def test_users_who_play_much_more_than_others_are_noted() -> None:
     )
 
 
-def test_actions_that_do_not_look_uniform_are_noted_with_what_to_do() -> None:
+def test_non_uniform_actions_are_noted_with_a_remedy() -> None:
     odd = {"looks_uniform": False, "uniform_p_value": 0.00031}
     assert notes(**odd) == (
         "actions do not look uniformly explored (p = 0.0003); give a propensity column if the log "
@@ -101,7 +101,7 @@ def test_rows_that_were_left_out_are_counted_by_reason() -> None:
     )
 
 
-def test_what_was_weighed_capped_forgotten_and_added_up_is_noted() -> None:
+def test_weighting_capping_forgetting_and_merging_are_noted() -> None:
     codes = np.zeros(1, np.int64)
     log = PreparedLog(
         tallies=tally(codes, codes, codes, np.ones(1), n_users=1, n_contexts=1, n_actions=1),

@@ -1,4 +1,4 @@
-"""The online learner under malformed requests, threads, and rewards that come twice."""
+"""The online learner under malformed requests, threads, and duplicate rewards."""
 
 import pickle
 import sys
@@ -27,7 +27,7 @@ BAD_LABELS = [None, 1.5, True, b"ann", ["ann"], {"a": 1}, 7, "\ud800", float("na
 
 @pytest.mark.parametrize("bad", BAD_LABELS, ids=lambda label: type(label).__name__)
 def test_a_malformed_request_leaves_no_trace(bad: Any) -> None:
-    """Afterwards every new user gets the action that an untouched learner would give."""
+    """Afterwards every new user gets the same action as from an untouched learner."""
     learner, untouched = shop(), shop()
     learner.decide("ann", "home")
     untouched.decide("ann", "home")
@@ -60,7 +60,7 @@ def test_an_integer_beyond_64_bits_is_refused_before_it_is_kept() -> None:
         RobustMCB(actions=[2**70, 1])
 
 
-@pytest.mark.parametrize("rewards", [["much"], [None], [[1.0]], 1.0, [1j], [10**400], []])
+@pytest.mark.parametrize("rewards", [["much"], [None], [[1.0]], 1.0, [1j], [10**400], [1e300], []])
 def test_rewards_that_are_not_numbers_are_rejected_with_a_sentence(rewards: Any) -> None:
     learner = shop()
     with pytest.raises(InputError, match="reward"):

@@ -1,4 +1,4 @@
-"""The learner by its labels: what it plays, what it counts, and what it hands to its method."""
+"""The learner with labels: its plays, its counts, and the input of its method."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SECRET = bytes(range(16))
 
 
 def shop(alpha: Any = 0.1, **options: Any) -> RobustMCB:
-    """Return a learner of two actions and a context, by the method that keeps what it is given."""
+    """Return a learner of two actions and a context, with the recording method."""
     given = {"actions": ["tea", "milk"], "contexts": ["home"], "method": RECORDED} | options
     return RobustMCB(alpha, secret=SECRET, **given)
 
 
 def drawn(user: str, context: str, play: int | None, epoch: int, actions: list[str]) -> str:
-    """Return an action by the assignment itself; no play is the one for ever."""
+    """Return an action by the assignment itself."""
     draw = Assignment(secret=SECRET, epoch=epoch)
     (code,) = draw.actions(
         draw.digests("user", [user]),
@@ -80,7 +80,7 @@ def test_parameters_are_those_it_was_made_with() -> None:
     assert RobustMCB(**given).get_params() == given  # type: ignore[arg-type]
 
 
-def test_what_was_observed_and_learned_is_shown() -> None:
+def test_observations_and_results_are_shown() -> None:
     learner = shop(actions=["tea", "milk"])
     plain = "RobustMCB(alpha=0.1, method='recorded', actions=['tea', 'milk'], contexts=['home'])"
     learner.decide("ann", "home")
@@ -103,7 +103,7 @@ def test_an_action_that_cannot_be_stored_is_refused_and_changes_nothing() -> Non
     assert learner.decide_many(users, ["cart"] * 20) == untouched.decide_many(users, ["cart"] * 20)
 
 
-def test_what_was_learned_is_forgotten_with_an_action() -> None:
+def test_removing_an_action_discards_what_was_learned() -> None:
     learner = shop("auto", actions=["tea", "milk", "soup"])
     names = ("policy_", "estimates_", "flip_bounds_", "unknown_fraction_")
     users = [f"user-{n}" for n in range(30)]
@@ -151,7 +151,7 @@ STICKY = {
 
 @pytest.mark.parametrize("name", ["fit", "partial_fit"])
 def test_a_log_is_read_as_its_options_say(name: str, recorded: Recording) -> None:
-    """By its columns, with its bad rows, and by the design that it shows or that is given."""
+    """By its columns, with its bad rows, and with an inferred or a stated design."""
     table = pa.table(STICKY).rename_columns({"user": "account"})
     how = {"columns": Columns(user="account"), "on_bad_rows": "drop"}
     for design, is_sticky in ((None, True), ("uniform", False), ("sticky", True)):

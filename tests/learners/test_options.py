@@ -1,4 +1,4 @@
-"""One options object for Python, the command line and a cluster; errors in the reader's words."""
+"""One options object for Python, the command line and a cluster; errors in the caller's terms."""
 
 from __future__ import annotations
 
@@ -60,17 +60,23 @@ def test_an_unknown_keyword_gets_a_suggestion(call: Any, keyword: str, meant: st
 
 
 def test_options_are_checked_when_they_are_made() -> None:
-    """Each wrong value is named, in the words of Python."""
+    """Each invalid value is named by its Python parameter."""
     for wrong, sentence in (
         ({"alpha": 0.7}, "`alpha` is 0.7"),
-        ({"alpha": "half"}, "`alpha` is 'half'"),
+        ({"alpha": "half"}, "`alpha` is 'half': give a number below 0.5, or auto."),
+        ({"alpha": ""}, "`alpha` is ''"),
         ({"method": "bounde"}, "did you mean bounded"),
-        ({"design": "magic"}, "`design` is auto or sticky or uniform"),
+        ({"design": "magic"}, "`design` is auto or sticky or uniform, not 'magic'."),
         ({"on_bad_rows": "ignore"}, "`on_bad_rows` is error or drop"),
         ({"min_propensity": 0.0}, "`min_propensity` is 0.0"),
         ({"max_interactions_per_user": 0}, "`max_interactions_per_user` is 0"),
         ({"reward_range": "5,1"}, "`reward_range` is '5,1'"),
         ({"half_life": "soon"}, "`half_life` is 'soon'"),
+        ({"tallies": "t", "half_life": 9}, "`half_life` cannot be used with `tallies`"),
+        (
+            {"tallies": "t", "max_interactions_per_user": 9},
+            "`max_interactions_per_user` cannot be used with `tallies`",
+        ),
     ):
         assert sentence in refusal(LearnOptions, **wrong)
         assert sentence in refusal(LearnOptions().changed, **wrong)
@@ -100,7 +106,7 @@ LOCAL_ONLY: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("options", "in_python", "on_command_line"), LOCAL_ONLY)
-def test_a_cluster_refuses_what_needs_all_events_in_one_place(
+def test_a_cluster_refuses_options_that_need_all_events_in_one_place(
     options: dict[str, Any], in_python: str, on_command_line: str
 ) -> None:
     """Before it connects to anything."""
@@ -112,7 +118,7 @@ def test_a_cluster_refuses_what_needs_all_events_in_one_place(
 
 
 def test_errors_name_parameters_in_python_and_options_on_the_command_line() -> None:
-    """No message of a Python call has two dashes; the command line has them."""
+    """Messages of Python calls contain no dashed options; those of the command line do."""
     bad = pa.table({"user": ["a"], "context": ["x"], "action": ["y"], "reward": [None]})
     for call in (
         lambda: read_events(bad),
@@ -128,7 +134,7 @@ def test_errors_name_parameters_in_python_and_options_on_the_command_line() -> N
 
 
 def test_an_option_may_have_another_name_in_python() -> None:
-    """A suggestion for the command line may be a function in Python."""
+    """An option suggested on the command line may be a function in Python."""
     error = InputError(f"use {option('--engine', 'dask', python='learn_on_cluster')}.")
     assert str(error) == "use `learn_on_cluster`."
     assert error.on_command_line == "use --engine dask."

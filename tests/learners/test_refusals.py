@@ -1,63 +1,31 @@
-"""What a learner cannot use is refused in one whole sentence; what is at the limit is taken."""
+"""Invalid input is refused in a one-sentence error; input at the limit is accepted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-
-import pytest
 
 from tests.refusals import refusal
 from unswayed import RobustMCB
 from unswayed.events import Events
-from unswayed.learners.exploration import GrowingLabels
-from unswayed.learners.learning import check_actions, check_precision
-from unswayed.learners.options import LearnOptions
-from unswayed.learners.unknown_fraction import check_fraction_or_auto
+from unswayed.learners.learning import check_precision
 from unswayed.tallies import tally_events
 
 
 def learner(**options: Any) -> RobustMCB:
-    """Return a learner of two actions that has seen nothing."""
+    """Return a learner of two actions without observations."""
     return RobustMCB(actions=["tea", "milk"], secret=bytes(16), **options)
 
 
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda: check_actions(0), "there are 0 actions; a decision needs at least two."),
-        (lambda: check_actions(1), "there is 1 action; a decision needs at least two."),
-        (
-            lambda: check_fraction_or_auto("many"),
-            "`alpha` is 'many': give a number below 0.5, or auto.",
-        ),
-        (
-            lambda: LearnOptions(design="often"),  # type: ignore[arg-type]
-            "`design` is auto or sticky or uniform, not 'often'.",
-        ),
-        (
-            lambda: GrowingLabels(["ann"]).codes([7, 8]),
-            "label 7 does not fit: labels must be all strings or all integers.",
-        ),
-        (
-            lambda: GrowingLabels().codes([1, 2**63]),
-            "an integer label does not fit into 64 bits; write the labels as strings.",
-        ),
-        (
-            lambda: GrowingLabels().codes(["ann", "\ud800"]),
-            "label '\\ud800' is not valid Unicode text; decode it properly first.",
-        ),
-    ],
-)
-def test_what_cannot_be_an_option_or_a_label_is_refused_in_one_sentence(
-    call: Callable[[], Any], sentence: str
-) -> None:
-    assert refusal(call) == sentence
-
-
-def test_labels_at_the_limit_are_taken() -> None:
-    assert GrowingLabels().codes([-(2**63), 2**63 - 1]).tolist() == [0, 1]
-    assert check_actions(2) is None  # type: ignore[func-returns-value]
+def test_labels_beyond_the_limits_are_refused_and_those_at_them_taken() -> None:
+    by_name, by_number = learner(), learner()
+    by_name.decide("ann", "home")
+    assert refusal(by_name.decide, 7, "home") == (
+        "label 7 does not fit: labels must be all strings or all integers."
+    )
+    assert refusal(by_number.decide, 2**63, 1) == (
+        "an integer label does not fit into 64 bits; write the labels as strings."
+    )
+    assert by_number.decide_many([-(2**63), 2**63 - 1], [1, 1])
 
 
 def test_rewards_too_close_together_for_their_size_are_refused() -> None:

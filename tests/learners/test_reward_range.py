@@ -1,4 +1,4 @@
-"""Worst-case intervals need a range or a deviation of rewards, and say what they rest on."""
+"""Worst-case intervals need a range or a deviation of rewards, and state which they use."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ratings(rng: np.random.Generator) -> pa.Table:
 def test_means_have_a_bound_if_a_range_or_a_deviation_is_stated(
     method: str, ratings: pa.Table
 ) -> None:
-    """Without either there is none, in words; decisions and means stay as they are."""
+    """Without either there is no interval but a note; decisions and means stay the same."""
     options: Any = {"alpha": 0.02, "method": method}
     before = learn_log(ratings, **options)
     assert np.isinf(before.policy.high - before.policy.low).all()
@@ -58,7 +58,7 @@ def test_means_have_a_bound_if_a_range_or_a_deviation_is_stated(
 
 
 def clicks(rng: np.random.Generator, *, n_users: int = 3000) -> pa.Table:
-    """Return a log of clicks, in which one of two actions is far better."""
+    """Return a log of clicks, in which one of two actions is clearly better."""
     users = np.repeat(np.arange(n_users), 4)
     actions = rng.integers(2, size=n_users)[users]
     rewards = (rng.random(users.size) < np.where(actions == 0, 0.7, 0.1)).astype(float)
@@ -69,7 +69,7 @@ def clicks(rng: np.random.Generator, *, n_users: int = 3000) -> pa.Table:
 def test_that_all_rewards_are_0_or_1_is_assumed_and_rules_nothing_out(
     rng: np.random.Generator,
 ) -> None:
-    """Stated, the same intervals rule the worse action out."""
+    """With a stated range the same intervals exclude the worse action."""
     log = clicks(rng)
     assumed = learn_log(log, alpha=0.1)
     stated = learn_log(log, alpha=0.1, reward_range=(0, 1))
@@ -102,7 +102,7 @@ def test_a_learner_refuses_rewards_beyond_its_range_and_keeps_none_of_them() -> 
 
 
 @pytest.mark.parametrize("given", [0, -1.0, float("nan"), float("inf"), "wide"])
-def test_what_is_no_deviation_is_refused_in_one_sentence(given: Any) -> None:
+def test_an_invalid_deviation_is_refused_in_one_sentence(given: Any) -> None:
     with pytest.raises(InputError, match=r"`reward_deviation` is .*: give the largest standard"):
         RobustMCB(0.1, reward_deviation=given)
 
@@ -110,7 +110,7 @@ def test_what_is_no_deviation_is_refused_in_one_sentence(given: Any) -> None:
 @pytest.mark.parametrize(
     "given", ["1", "5,1", "1,1", "0,inf", "-inf,1", "low,high", (1.0, 2.0, 3.0), (1, None)]
 )
-def test_what_is_no_range_is_refused_in_one_sentence(given: object) -> None:
+def test_an_invalid_range_is_refused_in_one_sentence(given: object) -> None:
     with pytest.raises(InputError, match="smallest and the largest reward"):
         parsed_reward_range(given)  # type: ignore[arg-type]  # what people may give
 
@@ -131,7 +131,7 @@ def test_a_range_is_read_from_text_and_from_a_pair(given: str | tuple[float, flo
 
 
 def test_triples_beyond_the_range_are_counted_in_all_blocks() -> None:
-    """Two below, one above, two at the ends; the mean of a user's two rewards is within."""
+    """Two rewards below, one above, two at the ends; the mean of a user's two rewards is within."""
     tallies = tallied(
         [
             (0, 0, 0, 0.5),

@@ -1,4 +1,4 @@
-"""The share of colluders, estimated from above, and what the estimate says it cannot know."""
+"""The share of colluders, its upper estimate, and the stated limits of that estimate."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from tests.learners.swap_worlds import make_world
-from unswayed import Events, InputError, RobustMCB
+from unswayed import Events, RobustMCB
 from unswayed.learners.unknown_fraction import (
     CEILING,
     FLOOR,
     UNSEEN,
     UnknownFraction,
-    check_fraction_or_auto,
     estimate_fraction,
 )
 from unswayed.limits import smallest_swap_coalition
@@ -24,7 +23,7 @@ Streams = Callable[..., np.random.Generator]
 
 
 def estimated(rng: np.random.Generator, share: float, **options: float) -> UnknownFraction:
-    """Return the estimate in a world where so many users lie, loudly and everywhere."""
+    """Return the estimate in a world where this share of users lie in every cell."""
     world = make_world(rng, alpha=share, **options)  # type: ignore[arg-type]  # typed by name
     return estimate_fraction(world.tallies)
 
@@ -34,11 +33,11 @@ def estimated(rng: np.random.Generator, share: float, **options: float) -> Unkno
 def test_the_estimate_covers_a_coalition_that_lies_loudly(
     share: float, options: dict[str, float], streams: Streams
 ) -> None:
-    """Believed where decisions hang on it, suspected where they do not: both count.
+    """Flagged where decisions depend on it, suspected where they do not: both count.
 
     Lies move 2 of 5 actions by .35 at least, in 40 plays: D = .35 sqrt(16)/.5 = 2.8 deviations of a
-    binary user. Sorting at the middle errs by Phi(-1.4) = 8 % on either side at worst, so the
-    accused differ from the truth by less than .08.
+    binary user. A threshold in the middle errs by Phi(-1.4) = 8 % on either side at worst, so the
+    flagged share differs from the truth by less than .08.
     """
     found = estimated(streams(str(share), *options), share, **options)
     assert found.accused + found.suspected == pytest.approx(share, abs=0.08)
@@ -59,17 +58,17 @@ def test_without_a_coalition_little_is_stated(options: dict[str, float], streams
 def test_an_honest_minority_may_be_suspected_but_hardly_more_than_it(
     rng: np.random.Generator,
 ) -> None:
-    """A tenth with tastes of their own look the same as a tenth of colluders without a stake."""
+    """A tenth with other tastes look the same as a tenth of colluders who change no decision."""
     found = estimated(rng, 0.0, minority=0.1)
     assert found.accused == 0.0
     # A binomial(1500, .1) share is below .13 up to four standard deviations; .03 for its bound.
     assert found.chosen <= 0.13 + 0.03 + UNSEEN
 
 
-def test_a_coalition_that_cannot_be_seen_is_not_claimed_to_be_absent(
+def test_an_invisible_coalition_is_not_claimed_to_be_absent(
     rng: np.random.Generator,
 ) -> None:
-    """With four binary plays a user even this coalition of three tenths could hide."""
+    """With four binary plays per user even this coalition of three tenths could hide."""
     found = estimated(rng, 0.3, n_users=300, plays=4, is_binary=True, is_sticky=False)
     assert found.hidden_from is not None
     assert found.hidden_from < 0.3
@@ -87,7 +86,7 @@ def test_the_limit_is_that_of_the_limits(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("method", ["paper", "bounded"])
-def test_a_policy_says_which_share_was_chosen_and_why(
+def test_a_policy_records_the_chosen_share_and_the_reason(
     method: str, rng: np.random.Generator
 ) -> None:
     users, actions = np.repeat(np.arange(400), 8), rng.integers(3, size=3200)
@@ -107,7 +106,9 @@ def test_a_policy_says_which_share_was_chosen_and_why(
 
 
 def test_online_learning_takes_auto_too(rng: np.random.Generator) -> None:
-    learner = RobustMCB("auto", actions=["tea", "milk"], secret=bytes(16))
+    """Also where a context was never met."""
+    contexts = ["home", "cart"]
+    learner = RobustMCB("auto", actions=["tea", "milk"], contexts=contexts, secret=bytes(16))
     users, contexts = list(range(300)) * 6, ["home"] * 1800
     actions = learner.decide_many(users, contexts)
     rewards = [float(rng.random() < (0.8 if action == "milk" else 0.3)) for action in actions]
@@ -115,9 +116,5 @@ def test_online_learning_takes_auto_too(rng: np.random.Generator) -> None:
     policy = learner.policy()
     assert policy.decide("home").action == "milk"
     assert FLOOR <= policy.alpha <= CEILING
-
-
-@pytest.mark.parametrize("value", ["many", "0.5", -0.1, ""])
-def test_anything_else_is_refused(value: float | str) -> None:
-    with pytest.raises(InputError, match="alpha"):
-        check_fraction_or_auto(value)
+    assert learner.unknown_fraction_ is not None
+    assert learner.unknown_fraction_.gap == pytest.approx(0.5, abs=0.4)

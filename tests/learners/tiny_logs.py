@@ -1,4 +1,4 @@
-"""Logs so small that what is expected of them can be computed by hand."""
+"""Logs small enough to compute the expected results by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unswayed.tallies import Tallies, tally
 
 
 def shape(n_users: int, n_contexts: int, n_actions: int) -> dict[str, Any]:
-    """Return how many codes there are, as ``tally`` takes it."""
+    """Return the numbers of codes, as ``tally`` takes them."""
     return {"n_users": n_users, "n_contexts": n_contexts, "n_actions": n_actions}
 
 
@@ -41,5 +41,5 @@ def tallied(
 
 
 def cut_after(tallies: Tallies, *users: int) -> Tallies:
-    """Return the same tallies in blocks that end after so many users."""
+    """Return the same tallies in blocks that end after these users."""
     return replace(tallies, bounds=(0, *users, tallies.n_users))

@@ -1,4 +1,4 @@
-"""The limits in rational arithmetic: slow, and right by construction."""
+"""The limits in rational arithmetic: slow and exact."""
 
 from __future__ import annotations
 

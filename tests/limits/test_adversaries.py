@@ -22,7 +22,7 @@ from unswayed.limits import (
 one_sided_distance = partial(hiding_distance, is_one_sided=True)
 
 CASES = [(0.1, 10, 0.2, 0.5), (0.05, 40, 0.2, 0.5), (0.3, 6, 0.45, 0.1), (0.4, 5, 0.3, 0.6)]
-ENDS = [(0.2, 3, 0.2, 0.0), (1.0, 3, 0.7, 0.0)]  # worlds that a single play may tell apart
+ENDS = [(0.2, 3, 0.2, 0.0), (1.0, 3, 0.7, 0.0)]  # worlds that a single play may distinguish
 
 
 def distance(first: FloatArray, second: FloatArray) -> float:

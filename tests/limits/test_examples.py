@@ -1,24 +1,10 @@
 from __future__ import annotations
 
-import doctest
-import importlib
-import pkgutil
 from pathlib import Path
 
-import pytest
-
-import unswayed.limits
 from unswayed.limits import can_hide
 
 PAGE = Path(__file__).parents[2] / "docs" / "limits.md"
-
-
-@pytest.mark.parametrize(
-    "name", [found.name for found in pkgutil.iter_modules(unswayed.limits.__path__)]
-)
-def test_the_examples_of_a_module_are_true(name: str) -> None:
-    result = doctest.testmod(importlib.import_module(f"unswayed.limits.{name}"))
-    assert result.failed == 0
 
 
 def test_the_page_quotes_what_the_command_says() -> None:

@@ -104,7 +104,7 @@ def test_any_pair_of_worlds_agrees_with_rational_arithmetic(
 
 @pytest.mark.parametrize(("n", "percent"), [(200, 10), (3000, 3), (10_000, 1)])
 def test_ten_thousand_plays_agree_with_rational_arithmetic(n: int, percent: int) -> None:
-    """The gap itself is rounded to a double: 1e-16 of it, times n plays at most."""
+    """The gap itself is rounded to a double: a relative error of 1e-16, times n plays at most."""
     expected = float(exact.long_total_variation(n, percent))
     assert total_variation(percent / 100, n) == pytest.approx(expected, rel=1e-12)
 
@@ -113,7 +113,7 @@ def test_ten_thousand_plays_agree_with_rational_arithmetic(n: int, percent: int)
     ("gap", "n"), [(1e-6, 10**6), (1e-4, 10**6), (1e-3, 10**6), (0.01, 10**6), (1e-5, 10**9)]
 )
 def test_a_million_plays_agree_with_incomplete_beta_functions(gap: float, n: int) -> None:
-    """An independent route: tails of the binomial at the count where the worlds cross."""
+    """An independent computation: binomial tails at the count where the likelihoods cross."""
     base = 0.3
     crossing = (
         n * np.log1p(-gap / (1 - base)) / (np.log1p(-gap / (1 - base)) - np.log1p(gap / base))
@@ -125,7 +125,7 @@ def test_a_million_plays_agree_with_incomplete_beta_functions(gap: float, n: int
 
 
 def test_the_tiniest_gaps_keep_their_relative_precision() -> None:
-    """For one play TV is the gap itself; differences of tails would lose all its digits."""
+    """For one play TV is the gap itself; differences of tails would lose all digits."""
     assert total_variation(1e-15, 1, base=0.25) == pytest.approx(1e-15, rel=1e-12)
     # To first order TV = gap · n · C(n−1, m−1) / 2^(n−1), with m = 501 and n = 1000.
     slope = 1000 * binom.pmf(500, 999, 0.5)

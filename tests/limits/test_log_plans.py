@@ -15,7 +15,7 @@ from unswayed.limits.planner import log_traffic, plan_from_log, plan_traffic
 def log_of(
     rng: np.random.Generator, *, n_users: int = 400, plays: int = 30, **columns: Any
 ) -> Events:
-    """Return a log of two contexts and three actions; ``columns`` replace what is drawn."""
+    """Return a log of two contexts and three actions; ``columns`` replace drawn ones."""
     n = n_users * plays
     drawn: dict[str, Any] = {
         "users": np.repeat(np.arange(n_users), plays),
@@ -40,7 +40,7 @@ def test_rewards_contexts_and_activity_are_read_off_a_log(rng: np.random.Generat
 def test_one_account_that_comes_a_thousand_times_moves_no_probability(
     rng: np.random.Generator,
 ) -> None:
-    """It has as much of the visits as all others, and one of 401 voices."""
+    """It has as many visits as all others together, but counts as one of 401 accounts."""
     log = log_of(rng)
     n = len(log.users)
     flooded = Events.of(
@@ -104,7 +104,7 @@ def test_a_log_that_is_large_enough_withstands_more_than_was_asked(
 
 
 def test_more_users_are_named_where_they_would_do(rng: np.random.Generator) -> None:
-    """Few users cost beside the coalition; with many of them only the coalition does."""
+    """Few users raise the cost beside the coalition; with many of them only the coalition does."""
     log = log_traffic(log_of(rng, n_users=60))
 
     def plays_with(n_users: int, target: float) -> int:

@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "planning.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 
-def test_the_page_quotes_what_the_command_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_quotes_the_output_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     plan(0.1, 0.05, contexts=100, actions=20, delta=0.1, json=True)
     words = json.loads(capsys.readouterr().out)["words"]
     assert "\n".join(words) in TEXT

@@ -1,4 +1,4 @@
-"""Policies as files from outside: what cannot be one is refused, what is accepted comes back."""
+"""Untrusted policy files: invalid ones are refused, accepted ones survive a round trip."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from unswayed.reports.policies import predicted_table
 
 
 def sound() -> dict[str, Any]:
-    """Return a policy as it is written."""
+    """Return a valid policy as JSON."""
     value: dict[str, Any] = make_policy(
         ["home", "search"],
         ["tea", "milk"],
@@ -28,7 +28,7 @@ def sound() -> dict[str, Any]:
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the way to every value inside a JSON value."""
+    """Return the path to every value inside a JSON value."""
     found = [path] if path else []
     if isinstance(value, dict | list):
         items = value.items() if isinstance(value, dict) else enumerate(value)
@@ -63,7 +63,7 @@ def test_a_policy_with_wrong_values_is_refused_or_comes_back(
             for key in path[:-1]:
                 inner = inner[key]
             inner[path[-1]] = wrong
-        except (KeyError, IndexError, TypeError):  # an earlier change took the place away
+        except (KeyError, IndexError, TypeError):  # an earlier change removed this path
             continue
     folder = tmp_path_factory.mktemp("policy")
     (folder / "policy.json").write_text(json.dumps(value), encoding="utf-8")
@@ -78,7 +78,7 @@ def test_a_policy_with_wrong_values_is_refused_or_comes_back(
 
 
 @pytest.mark.parametrize("read", [[], {"columns": 7}, {"bins": {"price": "x"}}])
-def test_a_policy_that_says_nonsense_of_its_log_still_predicts_by_named_columns(
+def test_a_policy_with_an_invalid_record_of_its_log_still_predicts_by_named_columns(
     read: Any, tmp_path: Path
 ) -> None:
     policy = Policy.from_json({**sound(), "source": {"read": read}})

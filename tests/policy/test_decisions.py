@@ -1,4 +1,4 @@
-"""Decisions that are not the largest mean: actions that are ruled out, and other rules."""
+"""Decisions other than the largest mean: excluded actions, and other rules."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ DECIDED = replace(EXCLUDED, decisions=np.array([0, 0, 1]))
 
 
 def chosen(policy: Policy) -> list[Any]:
-    """Return the action of each learned context, and that of one it has not seen."""
+    """Return the action of each known context, and that of an unknown one."""
     return policy.decide_many(["home", "search", "unseen"])[0]
 
 
 def written(policy: Policy, change: Callable[[dict[str, Any]], None] = lambda _: None) -> Policy:
-    """Return what is read of a policy after it was written and the file was changed."""
+    """Write a policy, change the file, and return the policy that is read from it."""
     value = json.loads(json.dumps(policy.to_json(), allow_nan=False))
     change(value)
     return Policy.from_json(value)
@@ -63,7 +63,7 @@ def test_decisions_of_another_rule_override_the_means() -> None:
 
 
 @pytest.mark.parametrize("policy", [EXCLUDED, DECIDED], ids=["excluded", "decided"])
-def test_what_is_written_decides_the_same_and_marks_what_is_excluded(
+def test_a_written_policy_decides_the_same_and_marks_excluded_actions(
     policy: Policy, tmp_path: Path
 ) -> None:
     policy.save(tmp_path / "policy.json")
@@ -81,7 +81,7 @@ def test_what_is_written_decides_the_same_and_marks_what_is_excluded(
     assert again.cells()["is_excluded"].tolist() == OUT.ravel().tolist()
 
 
-def test_a_file_without_a_list_of_decisions_goes_by_the_means() -> None:
+def test_a_file_without_a_list_of_decisions_uses_the_means() -> None:
     def without(value: dict[str, Any]) -> None:
         del value["policy"]
 
@@ -100,7 +100,7 @@ def test_a_file_without_a_list_of_decisions_goes_by_the_means() -> None:
         lambda value: value["mean_rewards"]["home"]["cola"].update(excluded=True),
     ],
 )
-def test_decisions_that_cannot_be_are_refused(change: Callable[[dict[str, Any]], None]) -> None:
+def test_impossible_decisions_are_refused(change: Callable[[dict[str, Any]], None]) -> None:
     with pytest.raises(InputError):
         written(EXCLUDED, change)
 

@@ -1,4 +1,4 @@
-"""Which log a policy came from: what is recorded tells logs apart, and no account's name."""
+"""The log that a policy was learned from: its record identifies the log, and no account."""
 
 import json
 
@@ -53,7 +53,7 @@ def test_times_may_be_numbers() -> None:
 
 
 def test_chance_does_not_make_accounts_the_same() -> None:
-    """Of 100 pairs of logs without a common account few look as if they had some."""
+    """Of 100 pairs of logs without common accounts few appear to share any."""
     base = origin(users(0, 500))
     n_alike = sum(
         base.relation(origin(users(500 * k, 500 * (k + 1)), COUNTS + 1)) != "other"
@@ -62,15 +62,15 @@ def test_chance_does_not_make_accounts_the_same() -> None:
     assert n_alike <= 4  # a Poisson number with mean 1 exceeds 4 with probability .004
 
 
-def test_what_is_recorded_names_nobody_and_fits_many_candidates() -> None:
-    """Each account leaves 8 bits at most, so that one in 256 strangers fits as well."""
+def test_the_record_names_nobody_and_matches_many_candidates() -> None:
+    """Each account leaves at most 8 bits, so one in 256 other accounts matches as well."""
     recorded = json.dumps(origin(users(0, 5000)).to_json())
     assert "user" not in recorded.replace('"users"', "")
     assert len(recorded) < 700
 
 
 @pytest.mark.parametrize("damaged", [None, 3, {}, {"digest": 5}, {"digest": None, "users": "a"}])
-def test_what_is_no_origin_is_none(damaged: object) -> None:
+def test_an_invalid_origin_is_ignored(damaged: object) -> None:
     assert Origin.from_json(damaged) is None
 
 

@@ -1,4 +1,4 @@
-"""Partitions of attributes: rules, unknown values, and files that were tampered with."""
+"""Partitions of attributes: rules, unknown values, and manipulated files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAND = Feature("land", levels=("DE", "FR"))
 
 
 def tree() -> Partition:
-    """Germans by age, and everybody else who was seen."""
+    """Return a tree: Germans by age, and all other known countries."""
     nodes = (Split(1, ((2,), (1, 3)), (1, 2)), Split(0, ((0, 2), (3, 4)), (3, 4)), None, None, None)
     return Partition((AGE, LAND), nodes)
 

@@ -1,4 +1,4 @@
-"""What is refused around policies and plans, each in one whole sentence that says what to do."""
+"""Errors of policies and plans, each one sentence that names a remedy."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 
 from tests.policy.test_policy import make_policy
 from tests.refusals import refusal
-from unswayed.policy import Assignment, EpochPlan, Policy
+from unswayed.policy import EpochPlan, Policy
 
 PLAN = EpochPlan.start("spring", ["lunch"], ["tea", "soup"], explorer_share=0.5)
 AGAIN = "learn it again or use the program that wrote it."
 
 
 def ruled(**options: Any) -> Callable[[], EpochPlan]:
-    """Return what makes a plan with another rule for lunch."""
+    """Return a function that makes a plan with another rule for lunch."""
     return lambda: replace(PLAN, rules=(replace(PLAN.rules[0], **options),))
 
 
@@ -86,9 +86,7 @@ def ruled(**options: Any) -> Callable[[], EpochPlan]:
         ),
     ],
 )
-def test_a_plan_that_cannot_be_is_refused_in_one_sentence(
-    call: Callable[[], Any], sentence: str
-) -> None:
+def test_an_invalid_plan_is_refused_in_one_sentence(call: Callable[[], Any], sentence: str) -> None:
     assert refusal(call) == sentence
 
 
@@ -108,12 +106,6 @@ def test_a_rule_without_one_of_its_fields_names_it(missing: str) -> None:
     rule = {name: item for name, item in PLAN.to_json()["unknown"].items() if name != missing}
     assert refusal(EpochPlan.from_json, {**PLAN.to_json(), "unknown": rule}) == (
         f"the plan is damaged: '{missing}' is missing or malformed."
-    )
-
-
-def test_a_secret_of_the_wrong_length_says_how_to_make_one() -> None:
-    assert refusal(Assignment, secret=b"short") == (
-        "the secret has 5 bytes and needs 16; make one with new_secret()."
     )
 
 
@@ -162,7 +154,7 @@ def test_a_file_that_holds_no_policy_is_named_with_the_reason(
         ("mean_rewards", {"lunch": {"tea": {}}}, "'soup'"),
     ],
 )
-def test_a_damaged_policy_says_what_is_missing_or_malformed(
+def test_a_damaged_policy_names_the_missing_or_malformed_field(
     key: str, wrong: Any, named: str
 ) -> None:
     assert refusal(Policy.from_json, {**written(), key: wrong}) == (

@@ -1,4 +1,4 @@
-"""What plans and policies look like on disk and in words, field by field."""
+"""File formats and texts of plans and policies, field by field."""
 
 from __future__ import annotations
 
@@ -77,9 +77,7 @@ def test_a_plan_file_has_the_fields_of_the_documented_format(tmp_path: Path) -> 
         ({"action_labels": Labels.of([])}, "a policy needs at least one action."),
     ],
 )
-def test_policies_that_cannot_be_are_refused_in_one_sentence(
-    options: dict[str, Any], words: str
-) -> None:
+def test_invalid_policies_are_refused_in_one_sentence(options: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError) as refused:
         a_policy(**options)
     assert str(refused.value) == words

@@ -1,4 +1,4 @@
-"""The report: one file, nothing fetched, nothing run, labels never markup; seen in a browser."""
+"""The report: one file that fetches nothing, runs nothing, and escapes labels."""
 
 import base64
 import hashlib
@@ -25,7 +25,7 @@ HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.
 
 @pytest.fixture(scope="module")
 def audit() -> Audit:
-    """Return an audit in which every label attacks the page."""
+    """Return an audit in which every label contains an attack on the page."""
     drawn = market(np.random.default_rng(6), n_groups=12)
     table = drawn.table()
     hostile = pa.table(
@@ -65,7 +65,7 @@ def test_the_answer_comes_first_and_error_rates_are_said(page: str, audit: Audit
     assert "What no method could have detected" in text
 
 
-def test_pictures_say_what_they_show_and_numbers_are_decimals(page: str) -> None:
+def test_pictures_have_captions_and_numbers_are_decimals(page: str) -> None:
     assert len(page.encode()) < 1_000_000
     pictures = re.findall(r"<svg.*?</svg>", page)
     assert len(pictures) > 6
@@ -104,7 +104,7 @@ def test_a_browser_shows_it_without_complaint(page: str, tmp_path: Path) -> None
     ]
     seen = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert shot.stat().st_size > 5_000
-    # What the page itself complains of; refused styles and scripts would be named here.
+    # Console messages of the page; blocked styles and scripts would be listed here.
     assert "CONSOLE" not in seen.stderr
     dumped = subprocess.run(
         [*command[:-2], "--dump-dom", command[-1]],
@@ -143,7 +143,7 @@ def test_tables_are_sorted_filtered_and_downloaded_without_a_network(
         )
         assert all(name in text for text in left)
         assert len(left) < len(scores)
-        # What is saved: the whole table, filtered or not.
+        # The saved file: the whole table, filtered or not.
         tab.value(
             "window.Blob = class extends Blob"
             " { constructor(p, o) { super(p, o); window.saved = p[0] } }; 1"

@@ -1,4 +1,4 @@
-"""Figures with labels of a log: whatever these are, the files are whole, and so are the data."""
+"""Figures with arbitrary labels: files and data are complete."""
 
 import json
 from pathlib import Path

@@ -13,7 +13,7 @@ UNIT = st.floats(0, 1)
 
 
 @given(st.lists(UNIT, max_size=12).map(sorted), st.floats(0.01, 0.2))
-def test_names_are_spread_in_order_and_apart(places: list[float], apart: float) -> None:
+def test_names_keep_their_order_and_do_not_overlap(places: list[float], apart: float) -> None:
     moved = spread(places, apart=apart, most=1.0)
     assert all(later - earlier >= apart - 1e-9 for earlier, later in pairwise(moved))
     assert all(place >= 0 for place in moved)

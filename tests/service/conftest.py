@@ -1,4 +1,4 @@
-"""Stores for the tests of the service: every test that asks for one runs on both databases."""
+"""Stores for the tests of the service: tests run on both databases."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def shop(store: str, tmp_path: Path) -> Iterator[Running]:
 
 @pytest.fixture
 def sqlite_shop(tmp_path: Path) -> Iterator[Running]:
-    """Yield a server with one campaign on SQLite, for what does not depend on the database."""
+    """Yield a server with one campaign on SQLite, for tests that do not depend on the database."""
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path) as server:
         yield server
 
 
 @pytest.fixture
 def sqlite_demo(tmp_path: Path) -> Iterator[Running]:
-    """Yield a server with the campaign that is served without a configuration."""
+    """Yield a server with the campaign that exists without a configuration."""
     settings = DEMO.campaigns["demo"]
     with running(f"sqlite:///{tmp_path}/demo.db", tmp_path, settings, name="demo") as server:
         yield server

@@ -1,4 +1,4 @@
-"""A policy of the shop as a learner leaves it after an attack, without the time to learn it."""
+"""A learned policy of the shop after an attack, without the time to learn it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLAIN = {"lunch": [0.25, 0.12, 0.334], "dinner": [0.1, 0.24, 0.305]}
 
 
 def learned_policy(contexts: tuple[str | int, ...], actions: tuple[str, ...]) -> Policy:
-    """Return a policy of two contexts and three actions, the third of which was lied about."""
+    """Return a policy of two contexts and three actions; colluders pushed the third."""
     means = np.array(list(MEANS.values()))
     return Policy(
         context_labels=Labels.of(list(contexts)),

@@ -1,4 +1,4 @@
-"""Real servers for tests: in a thread of this process, or as the command that people run."""
+"""Real servers for tests: in a thread of this process, or as a command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from unswayed.service.serving import Prepared, Server, create_app, prepare
 from unswayed.service.settings import Configuration, ServerSettings, Settings
 from unswayed.service.tokens import Secrets
 
-#: Two contexts and three actions, a window that tests can wait for.
+#: Two contexts and three actions, and a short reward window.
 SHOP = Settings(contexts=("lunch", "dinner"), actions=("soup", "curry", "cola"), reward_window=60.0)
 
 
@@ -40,7 +40,7 @@ class Running:
     def call(
         self, method: str, path: str, body: Any = None, *, key: str | None = None
     ) -> httpx.Response:
-        """Ask, and return the response whatever it is."""
+        """Send a request, and return the response whatever its status."""
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         return self.http.request(
             method,
@@ -50,13 +50,13 @@ class Running:
         )
 
     def get(self, path: str) -> Any:
-        """Return what a route returns with 200."""
+        """Return the response of a route with status 200."""
         response = self.call("GET", path)
         assert response.status_code == 200, response.text
         return response.json()
 
     def post(self, path: str, body: Any = None, status: int = 200) -> Any:
-        """Return what a route returns with the expected status."""
+        """Return the response of a route with the expected status."""
         response = self.call("POST", path, body)
         assert response.status_code == status, response.text
         return response.json()
@@ -69,7 +69,7 @@ class Running:
         return found
 
     def refused(self, method: str, path: str, body: Any = None, **more: Any) -> tuple[int, str]:
-        """Return status and code of a refusal, which has the one shape."""
+        """Return status and code of an error, which has the common shape."""
         response = self.call(method, path, body, **more)
         error = response.json()["error"]
         assert set(error) == {"code", "message"}
@@ -92,7 +92,7 @@ def running(
         server=server or ServerSettings(), campaigns={name: settings.checked()}
     )
     if not (folder / "test.secret").exists():
-        # Always the same users explore, so that a test does not depend on luck.
+        # The explorers are always the same users, so that tests are deterministic.
         Secrets(b"sixteen bytes ok").save(folder / "test.secret")
     prepared = prepare(configuration, store=store, secret_path=folder / "test.secret")
     with serving(prepared, folder, configuration.server, needs_keys=needs_keys) as found:
@@ -107,7 +107,7 @@ def serving(
     *,
     needs_keys: bool = False,
 ) -> Iterator[Running]:
-    """Serve a store that is prepared, from a thread of this process."""
+    """Serve an existing store from a thread of this process."""
     limits = limits or ServerSettings()
     (folder / "metrics").mkdir(exist_ok=True)
     begin = partial(
@@ -171,7 +171,7 @@ def command(
 
 
 def until(condition: Any, seconds: float = 10.0) -> None:
-    """Wait for something that must come about."""
+    """Wait for a condition."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come about in time"

@@ -1,4 +1,4 @@
-"""What pages load travels inside the wheel."""
+"""Assets of pages are part of the wheel."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Campaigns with features: attributes become leaves, which are contexts from there on."""
+"""Campaigns with features: attributes are mapped to leaves, which act as contexts."""
 
 import html
 import io
@@ -19,13 +19,13 @@ import pytest
 from openfeature.evaluation_context import EvaluationContext
 from openfeature.exception import ErrorCode
 
+from tests.policy.test_policy import policy_by_age
 from tests.service.running import Running, command, running, until
 from tests.service.test_learning import learned
 from tests.service.test_typescript import CLIENT
 from tests.service.test_upkeep import unswayed
 from unswayed import Client, learn_log
 from unswayed.errors import InputError
-from unswayed.events import Labels
 from unswayed.policy import Policy
 from unswayed.policy.partition import Feature, Partition, Split
 from unswayed.service.client import ServedDecision, ServiceError
@@ -55,7 +55,7 @@ Attributes = dict[str, Any]
 
 
 def best(attributes: Mapping[str, Any]) -> str:
-    """Return what honest customers of the café like."""
+    """Return the best action for honest customers of the café."""
     return "tea" if attributes["country"] in ("NO", "SE") else "milk"
 
 
@@ -75,7 +75,7 @@ def test_a_reward_counts_however_long_the_names_of_features_are(tmp_path: Path) 
 
 
 def honest(rng: np.random.Generator) -> Callable[[int], Attributes]:
-    """Return the attributes of users, of which the hour changes from visit to visit."""
+    """Return the attributes of users; the hour changes from visit to visit."""
     countries = rng.choice(COUNTRIES, N_USERS)
     ages = rng.integers(18, 80, N_USERS)
     return lambda user: {
@@ -90,7 +90,7 @@ def visit(
 ) -> dict[tuple[str, str], list[float]]:
     """Send every user so often; return rewards by (best action, action).
 
-    Colluders, the first users, claim other attributes at every visit, and want cola.
+    Colluders, the first users, claim other attributes at every visit, and push cola.
     """
     true = honest(np.random.default_rng(7))
     rewards: dict[tuple[str, str], list[float]] = {}
@@ -118,7 +118,7 @@ def wait_for_windows() -> None:
 
 
 def decide(server: Running, user: str = "ann", **more: Any) -> dict[str, Any]:
-    """Return a decision that is on disk."""
+    """Return a decision that is stored on disk."""
     body = {"user": user, "idempotency_key": secrets.token_hex(8), **more}
     found: dict[str, Any] = server.post("/v1/shop/decide", body)
     return found
@@ -140,7 +140,7 @@ def test_a_partition_is_learned_served_and_rolled_back_while_accounts_claim_attr
         first = decide(server, attributes={"country": "DE"})
         assert (first["leaf"], first["is_known"], first["plan"]) == ("everybody", True, 1)
         rewards = visit(server, rng, visits=8, colluders=200)
-        # The plain mean is fooled in both: .30 against .22 in 1,300 plays each, five deviations.
+        # The plain mean is misled in both: .30 against .22 in 1,300 plays each, five deviations.
         for segment in ("tea", "milk"):
             means = {action: np.mean(rewards[segment, action]) for action in CAFE.actions}
             assert max(CAFE.actions, key=means.__getitem__) == "cola"
@@ -154,7 +154,7 @@ def test_a_partition_is_learned_served_and_rolled_back_while_accounts_claim_attr
         assert list(served["plan"]["contexts"]) == policy.context_labels.texts
         assert served["plan"]["epoch"] == 1
 
-        # It was learned as from the export, which has a column for each feature.
+        # It was learned like the export, which has a column for each feature.
         again = learn_log(log, features=list(FEATURES), trusted=["hour"], alpha=CAFE.alpha).policy
         assert again.partition is not None
         assert again.partition.hash == policy.partition.hash
@@ -182,7 +182,7 @@ def test_a_partition_is_learned_served_and_rolled_back_while_accounts_claim_attr
         server.post("/v1/shop/reward", {"token": other["token"], "reward": 1.0})
         assert server.get(f"/v1/shop/decisions/{other['id']}/explain")["is_reproduced"]
 
-        # Reports and audits see the leaves, too.
+        # Reports and audits are by leaf, too.
         audit = server.get("/v1/shop/audit")
         # Of 200 colluders, 160 ± 6 have praised cola twice or more, and nothing else.
         assert audit["flagged"] > 100
@@ -213,7 +213,7 @@ def test_a_partition_is_learned_served_and_rolled_back_while_accounts_claim_attr
 def test_within_an_epoch_the_partition_stays_and_the_next_one_learns_it_again(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    """It is another one then, since a feature was added meanwhile."""
+    """The partition differs then, since a feature was added meanwhile."""
 
     def partition() -> tuple[str, int]:
         assert learned(server)["state"] == "done"
@@ -257,8 +257,8 @@ def test_lists_rankings_and_shadow_mode_work_with_attributes(tmp_path: Path) -> 
         assert record.attributes["country"] == "NO"
 
 
-def test_long_rules_are_shortened_and_told_apart() -> None:
-    """They are keys of the store, and PostgreSQL takes keys of 2,700 bytes."""
+def test_long_rules_are_shortened_and_stay_distinct() -> None:
+    """They are database keys, and PostgreSQL accepts keys of 2,700 bytes."""
     features = tuple(
         Feature(f"x{n}", levels=tuple(f"{letter * 60} {n}" for letter in "abcdef"))
         for n in range(6)
@@ -275,21 +275,7 @@ def test_long_rules_are_shortened_and_told_apart() -> None:
 
 
 def test_a_policy_learned_from_features_is_served(tmp_path: Path) -> None:
-    age = Feature("age", edges=(30.0,))
-    partition = Partition((age,), (Split(0, ((2,), (3,)), (1, 2)), None, None))
-    means = np.array([[0.1, 0.3], [0.3, 0.1]])
-    policy = Policy(
-        context_labels=partition.labels,
-        action_labels=Labels.of(["tea", "milk"]),
-        mean_rewards=means,
-        low=means - 0.05,
-        high=means + 0.05,
-        counts=np.full((2, 2), 100),
-        context_probabilities=np.array([0.4, 0.6]),
-        alpha=0.1,
-        method="bounded",
-        partition=partition,
-    )
+    policy = policy_by_age()
     policy.save(tmp_path / "cafe.json")
     with command("--policy", "cafe.json", folder=tmp_path) as (_, address):
         with Client(address, "cafe") as client:
@@ -431,7 +417,7 @@ def test_a_configuration_file_declares_features(tmp_path: Path) -> None:
 
 
 def test_rare_levels_share_a_leaf(tmp_path: Path, rng: np.random.Generator) -> None:
-    """Otherwise accounts could claim any number of leaves; a single feature has one per level."""
+    """Otherwise accounts could claim any number of leaves; one feature has one per level."""
     settings = msgspec.structs.replace(CAFE, features={"country": FeatureSettings()})
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
         for _ in range(4):

@@ -1,4 +1,4 @@
-"""Batches take a shorter way to the same decisions."""
+"""Batches take a faster path to the same decisions."""
 
 import socket
 import time
@@ -19,7 +19,7 @@ SERVED = msgspec.structs.replace(
 
 @pytest.mark.parametrize("settings", [SHOP, MANY_CONTEXTS, SERVED])
 def test_a_batch_decides_as_single_requests_do(tmp_path: Path, settings: Settings) -> None:
-    """The explanation of a decision works it out again, by the way of single requests."""
+    """The explanation recomputes a decision on the path of single requests."""
     rows = [
         {"user": f"user {number} é", "context": settings.contexts[number % len(settings.contexts)]}
         for number in range(60)
@@ -38,14 +38,14 @@ def test_a_batch_decides_as_single_requests_do(tmp_path: Path, settings: Setting
 
 
 def _rewarded(shop: Running, response: dict[str, Any]) -> str:
-    """Reward a decision, which brings it into the store; return its id."""
+    """Reward a decision, which writes it to the store; return its id."""
     taken = shop.post("/v1/shop/reward", {"token": response["token"], "reward": 1.0})
     assert taken["id"] == response["id"]
     return str(taken["id"])
 
 
 def receive(connection: socket.socket, end: bytes) -> None:
-    """Receive until what was received ends like this."""
+    """Receive until the data end with these bytes."""
     found = b""
     while not found.endswith(end):
         part = connection.recv(65_536)
@@ -53,7 +53,7 @@ def receive(connection: socket.socket, end: bytes) -> None:
         found += part
 
 
-def test_answers_go_on_after_an_expectation_and_end_after_nonsense(sqlite_shop: Running) -> None:
+def test_responses_end_after_invalid_data(sqlite_shop: Running) -> None:
     host, port = sqlite_shop.address.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as connection:
         for _ in range(3):
@@ -76,7 +76,7 @@ def test_answers_go_on_after_an_expectation_and_end_after_nonsense(sqlite_shop: 
 def test_no_more_malformed_rows_are_read_than_a_batch_may_have(
     sqlite_shop: Running, row: bytes
 ) -> None:
-    """A body of a megabyte would else keep a worker busy for a minute."""
+    """Otherwise a body of a megabyte would keep a worker busy for a minute."""
     body = b'{"decisions":[' + b",".join([row] * (900_000 // len(row) // 2)) + b"]}"
     start = time.process_time()
     response = sqlite_shop.http.post("/v1/shop/decide/batch", content=body)
@@ -104,7 +104,7 @@ def test_malformed_rows_have_errors_of_their_own(sqlite_shop: Running) -> None:
     wrongs: list[Any] = [{"decisions": 5}, {"decision": []}, [], {"decisions": [good], "more": []}]
     for wrong in wrongs:
         assert sqlite_shop.refused("POST", "/v1/shop/decide/batch", wrong) == (422, "bad_body")
-    # Half a surrogate pair behind a malformed row: the whole is no JSON.
+    # Lone surrogate after a malformed row: the whole body is invalid JSON.
     raw = b'{"decisions": [1, {"user": "\\ud800", "context": "lunch"}]}'
     response = sqlite_shop.http.post("/v1/shop/decide/batch", content=raw)
     assert (response.status_code, response.json()["error"]["code"]) == (400, "not_json")

@@ -1,8 +1,8 @@
-"""A wrong body is explained by the field that is wrong."""
+"""Errors in request bodies name the invalid field."""
 
 from tests.service.running import Running
 
-#: Route, body, and what is said of it.
+#: Route, body, and error message.
 WRONG = (
     (
         "decide",

@@ -84,7 +84,7 @@ def test_a_client_asks_again_and_gives_up_with_a_sentence() -> None:
     asked: list[bytes] = []
 
     class Moody(BaseHTTPRequestHandler):
-        """Answers every second request."""
+        """Fails every second request."""
 
         def do_POST(self) -> None:
             """Answer."""
@@ -96,7 +96,7 @@ def test_a_client_asks_again_and_gives_up_with_a_sentence() -> None:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Moody) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -196,7 +196,7 @@ def test_serve_refuses_to_listen_beyond_loopback_without_keys(tmp_path: Path) ->
         ({"host": "192.0.2.1"}, "--make-key"),
     ],
 )
-def test_serve_says_in_one_sentence_what_is_wrong(
+def test_serve_names_an_error_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], word: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -224,7 +224,7 @@ def test_serve_says_in_one_sentence_what_is_wrong(
         ("[campaigns.shop]\ncontexts = ['a']\nactions = ['x', 'x']", "'x' is given twice"),
     ],
 )
-def test_a_bad_configuration_names_what_is_wrong(tmp_path: Path, text: str, word: str) -> None:
+def test_a_bad_configuration_names_the_error(tmp_path: Path, text: str, word: str) -> None:
     path = tmp_path / "shop.toml"
     path.write_text(text)
     with pytest.raises(InputError, match=word):

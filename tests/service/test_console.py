@@ -1,4 +1,4 @@
-"""The console in a real browser: what it shows, what it does, and what it refuses."""
+"""The console in a real browser: its contents, actions, and errors."""
 
 import html
 import json
@@ -21,7 +21,7 @@ from unswayed.service.console import pages
 from unswayed.service.console.pages import ASSETS, content
 from unswayed.service.keys import make_key
 
-#: Labels as an enemy would choose them.
+#: Hostile labels.
 HOSTILE = (
     "<script>document.title='owned'</script>",
     '"><img src=x onerror="document.title=\'owned\'">',
@@ -42,9 +42,9 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def quiet(tab: Browser) -> Iterator[Browser]:
-    """Yield the browser; afterwards no page may have complained, or asked anybody else.
+    """Yield the browser; afterwards check for console errors and requests to other hosts.
 
-    Name it after the server: it leaves the page, which polls, before the server ends.
+    Request it after the server: it leaves the page, which polls, before the server stops.
     """
     tab.complaints.clear()
     tab.requests.clear()
@@ -56,7 +56,7 @@ def quiet(tab: Browser) -> Iterator[Browser]:
 
 
 def with_a_policy(shop: Running, rng: np.random.Generator) -> Running:
-    """Return the shop with some traffic and a policy that was learned under attack."""
+    """Return the shop with some traffic and a policy learned under attack."""
     visit(shop, rng, n_users=60, visits=1, colluders=0.2)
     publish_learned(shop, SHOP.contexts, SHOP.actions)
     until(lambda: shop.get("/v1/shop/status")["decisions"] == 120)
@@ -76,7 +76,7 @@ def learned_shops(shop: Running, rng: np.random.Generator) -> Running:
 
 
 def values(tab: Browser, selector: str) -> list[float]:
-    """Return the numbers of a part of a page, with all their digits."""
+    """Return the numbers in a part of a page, with all digits."""
     script = f"[...document.querySelectorAll({json.dumps(selector + ' data')})].map(x => x.value)"
     return [float(text) for text in tab.value(script)]
 
@@ -100,10 +100,10 @@ def test_every_page_fits_wide_and_narrow_light_and_dark(
     assert len(backs) == 2  # light and dark differ
 
 
-def test_a_phone_shows_the_map_first_and_that_tables_go_on(
+def test_a_phone_shows_the_map_first_and_marks_tables_that_scroll(
     learned_shop: Running, quiet: Browser, tmp_path: Path
 ) -> None:
-    """Tables that go on at the right have a shade there, and others have none."""
+    """Tables that scroll to the right have a shadow there, others have none."""
     pictures = []
     for size in (NARROW, WIDE):
         quiet.look(size=size)
@@ -153,7 +153,7 @@ def test_the_map_marks_the_cells_of_actions_that_are_ruled_out() -> None:
     assert "> ruled out<" not in content("map", policy.to_json())
 
 
-def test_the_map_names_what_its_intervals_assume() -> None:
+def test_the_map_names_the_assumptions_of_its_intervals() -> None:
     policy = learned_policy(SHOP.contexts, SHOP.actions).to_json()
     assert "Intervals hold if" not in content("map", policy)
     assumed = {"intervals": {"condition": "rewards can only be 0 or 1, as all in this log"}}
@@ -259,7 +259,7 @@ def test_a_learning_job_is_started_and_its_failure_is_shown(
     quiet.until(f"document.querySelector('main').innerText.includes({json.dumps(error)})")
 
 
-def test_the_page_of_a_decision_says_why(learned_shop: Running, quiet: Browser) -> None:
+def test_the_page_of_a_decision_gives_the_reason(learned_shop: Running, quiet: Browser) -> None:
     decision = learned_shop.decide("user-3", "dinner")["id"]
     until(lambda: learned_shop.get("/v1/shop/status")["decisions"] == 121)
     why = learned_shop.get(f"/v1/shop/decisions/{decision}/explain")
@@ -322,7 +322,7 @@ def test_learning_and_auditing_from_the_console_find_the_coalition(
 
 
 def post(server: Running, path: str, **form: str) -> httpx.Response:
-    """Send a form the way a page of the service does."""
+    """Submit a form as a page of the service does."""
     return server.http.post(path, headers={"Origin": server.address}, data=form)
 
 
@@ -362,7 +362,7 @@ def test_with_keys_an_admin_signs_in_and_nobody_else_sees_anything(
         quiet.leave()
 
 
-def test_a_session_ends_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert pages.SESSION_SECONDS == 12 * 3600
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, needs_keys=True) as shop:
         with shop.prepared.database.connected() as connection, connection.transaction():
@@ -383,13 +383,13 @@ def test_other_sites_cannot_send_forms(sqlite_shop: Running) -> None:
             headers = {} if origin is None else {"Origin": origin}
             assert sqlite_shop.http.post(path, headers=headers).status_code == 403, path
     assert sqlite_shop.get("/v1/shop/learn")["jobs"] == []
-    # A name that somebody else has pointed at this machine is not this machine's.
+    # A name that was pointed at this machine by somebody else is not trusted.
     answer = sqlite_shop.http.get("/", headers={**HTML, "Host": "evil.example"})
     assert answer.status_code == 403
     assert post(sqlite_shop, version).status_code == 303
 
 
-def test_pages_hold_no_script_and_load_only_what_is_in_the_package(sqlite_shop: Running) -> None:
+def test_pages_have_no_inline_script_and_load_only_own_files(sqlite_shop: Running) -> None:
     answer = sqlite_shop.http.get("/", headers=HTML)
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -402,7 +402,7 @@ def test_pages_hold_no_script_and_load_only_what_is_in_the_package(sqlite_shop: 
         assert sqlite_shop.http.get(address).status_code == 200
     scripts = sum(len(ASSETS[name].encode()) for name in ("htmx.min.js", "uplot.min.js"))
     assert scripts < 95_000
-    assert sqlite_shop.get("/")["service"] == "unswayed"  # programs get what they always got
+    assert sqlite_shop.get("/")["service"] == "unswayed"  # programs get the same as before
     missing = sqlite_shop.http.get("/console/c/nope", headers=HTML)
     assert missing.status_code == 404
     assert "there is no campaign" in missing.text

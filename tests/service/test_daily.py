@@ -1,4 +1,4 @@
-"""A report per day: what changed, who is new among the suspects, and who is told."""
+"""The daily report: changes, new suspects, and notifications."""
 
 import json
 import threading
@@ -17,7 +17,7 @@ from tests.service.traffic import visit
 from unswayed.service import jobs, offline
 
 
-def test_reports_say_what_changed_and_a_webhook_is_called(
+def test_reports_list_changes_and_a_webhook_is_called(
     tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""The image, and the installation of a host: what was rewarded is there after a restart."""
+"""The image and the host installation: rewarded decisions survive a restart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from unswayed.service.supervisor import GRACE_SECONDS
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 
-#: A user who owns nothing.
+#: A user without any files.
 NOBODY = 65534
 
 
@@ -57,7 +57,7 @@ def in_a_container(tag: str, volume: str) -> Iterator[str]:
 
 @contextmanager
 def as_another_user(prefix: Path, data: Path) -> Iterator[str]:
-    """Serve from a read-only installation as a user who owns the folder of data alone."""
+    """Serve a read-only installation as a user who owns only the data folder."""
     own = {
         "PATH": f"{prefix}/bin:/usr/bin:/bin",
         "NUMBA_CACHE_DIR": f"{data}/compiled",
@@ -95,7 +95,7 @@ def wait_for(address: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_rewarded_is_there_after_a_restart() -> None:
+def test_rewarded_decisions_are_there_after_a_restart() -> None:
     if has_engine():
         tag, volume = f"unswayed-test-{secrets.token_hex(4)}", f"unswayed-{secrets.token_hex(4)}"
         run("docker", "build", "-q", "-f", str(DEPLOY / "Dockerfile"), "-t", tag, str(ROOT))
@@ -111,7 +111,7 @@ def test_what_was_rewarded_is_there_after_a_restart() -> None:
         return
     with open_folder() as folder:
         prefix, data = folder / "prefix", folder / "data"
-        # Of the system, as on a host: others cannot run that of a user.
+        # Python of the system, as on a host: one in a user's home cannot be run by others.
         system = {**os.environ, "PATH": f"/usr/bin:{os.environ['PATH']}"}
         run(str(DEPLOY / "install"), str(prefix), env=system)
         data.mkdir()
@@ -122,7 +122,7 @@ def test_what_was_rewarded_is_there_after_a_restart() -> None:
 
 @contextmanager
 def open_folder() -> Iterator[Path]:
-    """Yield a folder that others can enter, and only root can write to."""
+    """Yield a folder that others can enter, but only root can write to."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -146,7 +146,7 @@ def check_restart(started: Callable[[], AbstractContextManager[str]], key: str |
 
 
 def test_files_of_deployment_fit_the_program() -> None:
-    """Options, settings, variables and paths in them are those that there are."""
+    """Options, settings, variables and paths in them exist."""
     load_configuration(DEPLOY / "shop.toml")
     assert tomllib.loads((DEPLOY / "shop.toml").read_text())["campaigns"]["shop"]["is_deferred"]
     docker = (DEPLOY / "Dockerfile").read_text()

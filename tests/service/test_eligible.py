@@ -1,4 +1,4 @@
-"""Decisions among some actions: exact propensities, nothing to steer by, and rankings."""
+"""Decisions among eligible actions: exact propensities, no way to steer, and rankings."""
 
 import time
 from collections import Counter
@@ -59,7 +59,7 @@ def test_propensities_are_exact_for_every_list(
 def test_a_list_takes_decisions_out_of_learning_and_never_moves_them(
     case: str, rng: np.random.Generator
 ) -> None:
-    """The coalition's best lists: whatever it names, it explores what it would have explored."""
+    """Whatever lists a coalition sends, it explores what it would have explored without them."""
     settings = CASES[case]
     serving = served(settings, rng.bytes(16))
     context, cola = settings.contexts[0], settings.actions[2]
@@ -80,7 +80,7 @@ def test_a_list_takes_decisions_out_of_learning_and_never_moves_them(
 
 
 def test_a_list_of_few_among_thousands_takes_about_a_millisecond() -> None:
-    """A batch of a thousand such requests would else keep a worker busy for many seconds."""
+    """Otherwise a batch of a thousand such requests would keep a worker busy for many seconds."""
     actions = tuple(f"action {number}" for number in range(MOST_ACTIONS))
     settings = msgspec.structs.replace(SHOP, actions=actions)
     there = Campaign("shop", "active", 0, 1, 0, settings)

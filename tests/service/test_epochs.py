@@ -1,4 +1,4 @@
-"""Epochs in the service: the epoch learner's plans, by what the store has."""
+"""Epochs in the service: plans of the epoch learner, from the decisions in the store."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ GROWN = Progress(age=4.0, n_users=20_000, is_alarmed=False)
 
 
 def publish(server: Running, progress: Progress) -> None:
-    """Publish what a learner found when the campaign was so far."""
+    """Publish a learned policy after so many decisions."""
     with server.prepared.database.connected() as connection, connection.transaction():
         add_policy(connection, "shop", POLICY, job="", activate=True, progress=progress)
 
@@ -36,8 +36,8 @@ def test_the_plan_is_the_one_of_the_epoch_learner() -> None:
     assert found.rule("lunch").explorer_share < 1.0
 
 
-def test_an_interval_that_assumes_what_nobody_stated_pauses_nothing() -> None:
-    """In the log all rewards were 0 or 1, but the campaign does not say that they must be."""
+def test_an_interval_with_an_unstated_assumption_pauses_nothing() -> None:
+    """All rewards in the log were 0 or 1, but the campaign does not state that they must be."""
     assumed = replace(POLICY, source={"intervals": {"is_assumed": True}}, sampling_errors=None)
     start = make_plan("shop", SHOP)
     assert next_plan_of(start, SHOP, assumed, GROWN).rule("lunch").surviving == SHOP.actions
@@ -76,7 +76,7 @@ def test_within_an_epoch_only_the_policy_changes() -> None:
 def test_every_epoch_that_is_over_ends() -> None:
     plan = next_plan_of(make_plan("shop", SHOP), SHOP, POLICY, replace(GROWN, age=40.0))
     assert plan.epoch == 4  # 4, 8, 16 and 32 decisions a user are over
-    assert plan.rule("lunch").surviving == SHOP.actions  # every other epoch looks at all again
+    assert plan.rule("lunch").surviving == SHOP.actions  # review epochs explore all actions again
 
 
 def test_an_alarm_is_remembered_and_more_is_explored() -> None:
@@ -91,7 +91,7 @@ def test_an_alarm_is_remembered_and_more_is_explored() -> None:
     assert next_plan_of(alarmed, changed, POLICY).is_alarmed
 
 
-def test_in_serve_mode_the_set_share_explores_what_survived() -> None:
+def test_in_serve_mode_the_set_share_explores_the_surviving_actions() -> None:
     served = msgspec.structs.replace(SHOP, mode="serve", explore_share=0.3, control_share=0.2)
     plan = next_plan_of(make_plan("shop", served), served, POLICY, GROWN)
     assert plan.rule("lunch").surviving == ("soup",)
@@ -108,7 +108,7 @@ def test_labels_that_were_added_are_explored() -> None:
     assert grown.rule("breakfast").explorer_share == 1.0
     assert grown.rule("lunch").surviving == ("soup", "tea")
     assert grown.rule("lunch").explorer_share > plan.rule("lunch").explorer_share
-    # Later too, but for reviews: nothing is known of it, so nothing rules it out.
+    # Also later, except in reviews: it has no estimate, so nothing excludes it.
     later = next_plan_of(grown, more, POLICY, replace(GROWN, age=16.0))
     assert later.epoch == 3
     assert later.rule("lunch").surviving == ("soup", "tea")
@@ -153,7 +153,7 @@ def test_a_restart_resumes_the_plan(store: str, tmp_path: Path) -> None:
             assert plan_of(connection, "shop", 3)[0].epoch == 2
 
 
-def test_epochs_go_on_from_the_plan_of_before_a_change_of_settings(sqlite_shop: Running) -> None:
+def test_a_change_of_settings_keeps_the_current_epoch(sqlite_shop: Running) -> None:
     publish(sqlite_shop, GROWN)
     sqlite_shop.call("PATCH", "/v1/shop", {"control_share": 0.2}).raise_for_status()
     plan = sqlite_shop.get("/v1/shop/policy")["plan"]

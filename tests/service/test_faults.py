@@ -1,4 +1,4 @@
-"""Killed processes, full disks and lost databases: what was acknowledged is there, once."""
+"""Killed processes, full disks and lost databases: acknowledged rewards are there, exactly once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ reward_window = 600.0
 
 
 class Load:
-    """Threads that decide and reward as fast as they can, and write down every acknowledgement."""
+    """Threads that decide and reward as fast as they can, and record every acknowledgement."""
 
     def __init__(self, address: str, n_threads: int = 6) -> None:
         self._address = address
@@ -75,7 +75,7 @@ class Load:
                     self.acknowledged[taken["id"]] = (taken["reward"], taken["received_ms"])
 
     def _sent(self, http: httpx.Client, path: str, body: dict) -> dict | None:
-        """Send until there is a response; the same request again is safe."""
+        """Send until there is a response; repeating a request is safe."""
         while not self._is_stopping.is_set():
             try:
                 response = http.post(path, json=body)
@@ -93,7 +93,7 @@ class Load:
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes that a process started."""
+    """Return the child processes of a process."""
     with suppress(OSError):
         return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     return []
@@ -109,7 +109,7 @@ def stored_rewards(store: str) -> dict[str, list[tuple[float, int]]]:
 
 
 def kill_under_load(store: str, folder: Path, n_kills: int, chance: random.Random) -> Load:
-    """Kill the server or one of its workers again and again while requests come in."""
+    """Kill the server or one of its workers repeatedly under load."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -199,7 +199,7 @@ def full_disk(folder: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
-def test_a_full_disk_gives_503_and_the_service_returns_by_itself(
+def test_a_full_disk_gives_503_and_the_service_recovers_by_itself(
     tmp_path: Path, goes_on: bool
 ) -> None:
     limits = ServerSettings(decide_without_store=goes_on)
@@ -244,7 +244,7 @@ def test_a_full_disk_gives_503_and_the_service_returns_by_itself(
 def test_a_store_that_becomes_read_only_gives_503_until_it_can_be_written(
     sqlite_shop: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A system that remounts a disk fails open files first, and then opens them for reading."""
+    """When a disk is remounted, writes to open files fail first, and then it opens read-only."""
     body = {"token": sqlite_shop.decide()["token"], "reward": 1.0}
     until(lambda: sqlite_shop.get("/v1/shop/status")["decisions"] == 1)
     connect = sqlite3.connect
@@ -258,8 +258,8 @@ def test_a_store_that_becomes_read_only_gives_503_until_it_can_be_written(
     for _ in range(3):
         assert sqlite_shop.refused("POST", "/v1/shop/reward", body) == (503, "store_unavailable")
     assert sqlite_shop.refused("POST", "/v1/shop/learn") == (503, "store_unavailable")
-    assert sqlite_shop.get("/v1/shop/status")["rewards"] == 0  # what is there can be read
-    time.sleep(1.0)  # it tries again meanwhile
+    assert sqlite_shop.get("/v1/shop/status")["rewards"] == 0  # the data can be read
+    time.sleep(1.0)  # it retries meanwhile
     assert sqlite_shop.refused("GET", "/readyz") == (503, "not_ready")
     with serving(sqlite_shop.prepared, sqlite_shop.folder) as worker:  # started meanwhile
         assert worker.refused("GET", "/readyz") == (503, "not_ready")
@@ -347,7 +347,7 @@ def test_a_lost_postgresql_server_gives_503_until_it_is_back(tmp_path: Path) -> 
 
 
 def test_a_store_that_hangs_stops_no_other_request(postgresql: str, tmp_path: Path) -> None:
-    """Tokens of unknown keys are looked up in the store, and anybody can send those."""
+    """Tokens with unknown keys cause a lookup in the store, and anybody can send them."""
     store = new_database(postgresql)
     pixel = "/v1/shop/shown.gif?token=kdeadbeef.x"
     with running(store, tmp_path) as server, psycopg.connect(store) as other:

@@ -1,4 +1,4 @@
-"""A user who asks for it is forgotten, and exports can do without names."""
+"""Users are erased on request, and exports can omit user names."""
 
 import io
 from pathlib import Path
@@ -16,7 +16,7 @@ from unswayed.service.tokens import Signer, encode_record, signing_keys
 from unswayed.service.upkeep import check_store
 
 
-def test_a_forgotten_user_is_gone_and_does_not_come_back(store: str, tmp_path: Path) -> None:
+def test_a_forgotten_user_is_erased_and_does_not_come_back(store: str, tmp_path: Path) -> None:
     settings = msgspec.structs.replace(SHOP, reward_window=600.0)
     with running(store, tmp_path, settings) as server, running(store, tmp_path, settings) as other:
         tokens = {}
@@ -53,7 +53,7 @@ def test_a_forgotten_user_is_gone_and_does_not_come_back(store: str, tmp_path: P
 
 
 def test_a_user_stays_forgotten_after_the_clock_was_set_back(shop: Running) -> None:
-    """What was decided while the clock was ahead is as old as what it says, and forgotten."""
+    """Decisions made while the clock was ahead keep their stated age, and are erased."""
     secrets = shop.prepared.secrets
     with shop.prepared.database.connected() as connection, connection.transaction():
         there = campaign(connection, "shop")

@@ -1,4 +1,4 @@
-"""Learning beside the service: the same way as from a log, one at a time, published whole."""
+"""Background learning: same result as from a log, one job at a time, published atomically."""
 
 import os
 import re
@@ -27,7 +27,7 @@ ATTACKED = msgspec.structs.replace(SHOP, alpha=0.2)
 
 
 def learned(server: Running) -> dict[str, Any]:
-    """Start a learning, and return its job when it has ended."""
+    """Start a learning job, and return it when it has finished."""
     job = server.post("/v1/shop/learn", status=202)
     path = f"/v1/shop/learn/{job['id']}"
     until(lambda: server.get(path)["state"] not in ("queued", "running"), 120.0)
@@ -63,7 +63,7 @@ def test_the_service_learns_the_right_policy_under_attack_and_rolls_back(
         until(lambda: other.decide("new")["plan"] == plan)
         assert {c: other.decide("new", c)["action"] for c in RATES} == {
             "lunch": "soup",
-            "dinner": "soup",  # the baseline: nothing was learned
+            "dinner": "soup",  # the baseline, since nothing was learned
         }
         one.post("/v1/shop/policy/1/activate")
         versions = one.get("/v1/shop/policy/versions")["versions"]
@@ -78,7 +78,7 @@ def test_the_service_learns_the_right_policy_under_attack_and_rolls_back(
         assert status["interactions_per_user"]["users"] == 1_000
         assert status["epoch"]["number"] == 3
         assert (status["epoch"]["age"], status["epoch"]["ends_at_age"]) == (16.0, 32.0)
-        for start in range(0, 20_000, 1_000):  # new users, of whom nothing was learned
+        for start in range(0, 20_000, 1_000):  # new users, who did not take part in learning
             rows = [{"user": f"new {start + n}", "context": "lunch"} for n in range(1_000)]
             one.post("/v1/shop/decide/batch", {"decisions": rows})
         until(lambda: one.get("/v1/shop/status")["decisions"] >= 36_000)
@@ -94,7 +94,7 @@ def test_reviewed_accounts_a_stated_range_and_silence_reach_the_learner(
     server = ServerSettings(known=str(known)).checked()
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings, server=server) as shop:
         visit(shop, rng, n_users=100, visits=4, colluders=0.0)
-        # Crawlers, of whom nobody hears again.
+        # Crawlers, which never come back.
         silent = [{"user": f"crawler {n}", "context": "lunch"} for n in range(150)]
         shop.post("/v1/shop/decide/batch", {"decisions": silent})
         until(lambda: shop.get("/v1/shop/status")["decisions"] == 100 * 8 + 150)
@@ -120,7 +120,7 @@ def test_learning_from_nothing_fails_with_a_sentence(sqlite_shop: Running) -> No
 
 
 def test_old_jobs_are_removed(shop: Running) -> None:
-    """Whoever learns every minute would else read a year of results every second."""
+    """Otherwise a campaign that learns every minute would read a year of results every second."""
     with shop.prepared.database.connected() as connection, connection.transaction():
         for number in range(150):
             connection.execute(
@@ -152,7 +152,7 @@ def test_jobs_of_before_the_clock_was_set_back_stop_no_learning(store: str, tmp_
         server.call("PATCH", "/v1/shop", {"learn_every": 0.0}).raise_for_status()
 
 
-def test_the_service_learns_by_itself_when_it_is_asked_to(tmp_path: Path) -> None:
+def test_the_service_learns_by_itself_if_configured(tmp_path: Path) -> None:
     settings = msgspec.structs.replace(ATTACKED, learn_every=0.5)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
         until(lambda: len(server.get("/v1/shop/learn")["jobs"]) >= 1, 20.0)
@@ -164,7 +164,7 @@ def test_the_service_learns_by_itself_when_it_is_asked_to(tmp_path: Path) -> Non
         )
 
 
-def test_users_weigh_no_more_beyond_the_cap(tmp_path: Path, rng: np.random.Generator) -> None:
+def test_users_have_no_more_weight_beyond_the_cap(tmp_path: Path, rng: np.random.Generator) -> None:
     settings = msgspec.structs.replace(ATTACKED, max_interactions_per_user=10)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
         visit(server, rng, n_users=200, visits=3, colluders=0.0)
@@ -237,7 +237,7 @@ def test_the_report_shows_the_uplift_over_users_held_back(
     assert same["note"].startswith("decisions under policy 0, first served ")
 
 
-def test_a_report_right_after_a_roll_out_says_so(sqlite_shop: Running) -> None:
+def test_a_report_right_after_a_roll_out_states_that(sqlite_shop: Running) -> None:
     publish_learned(sqlite_shop, SHOP.contexts, SHOP.actions)
     found = sqlite_shop.get("/v1/shop/report")
     assert (found["policy"], found["decisions"]) == (1, 0)

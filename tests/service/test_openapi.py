@@ -1,4 +1,4 @@
-"""The OpenAPI document, and requests that were made from it at random."""
+"""The OpenAPI document, and random requests generated from it."""
 
 import json
 import subprocess
@@ -26,9 +26,9 @@ def test_every_route_is_documented_and_every_reference_is_there(sqlite_shop: Run
 
 
 def fuzzed(folder: Path, n_examples: int) -> str:
-    """Send requests made from the document to a real server; return what was found.
+    """Send requests generated from the document to a real server; return the findings.
 
-    They are about the one campaign that there is: any other name would be answered with 404.
+    They address the one existing campaign, since any other name gives 404.
     """
     with command(folder=folder) as (process, address):
         document = httpx.get(f"{address}/openapi.json").json()

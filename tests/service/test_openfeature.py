@@ -38,7 +38,7 @@ def test_flags_are_decided_and_rewards_are_tracked(sqlite_shop: Running) -> None
         api.clear_providers()
 
 
-def test_what_cannot_be_decided_gets_the_default_and_says_why(sqlite_shop: Running) -> None:
+def test_unresolvable_flags_get_the_default_and_the_reason(sqlite_shop: Running) -> None:
     provider = UnswayedProvider(sqlite_shop.address)
     nowhere = EvaluationContext("ann", {"context": "nowhere"})
     for campaign, asked, code in (

@@ -1,4 +1,4 @@
-"""What an operator meets on a bad night: slow and hostile clients, restarts, lost secrets."""
+"""Operation under stress: slow and hostile clients, restarts, lost secrets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from contextlib import ExitStack, suppress
@@ -22,6 +21,7 @@ import pytest
 from tests.service.learned import learned_policy
 from tests.service.running import SHOP, Running, command, running, until
 from tests.service.test_faults import children
+from tests.service.test_upkeep import unswayed
 from unswayed import Client
 from unswayed.errors import InputError
 from unswayed.policy import new_secret
@@ -78,7 +78,7 @@ def test_head_starts_no_work(sqlite_shop: Running, route: str) -> None:
 
 
 def request(method: str, path: str, body: object = None, headers: str = "") -> bytes:
-    """Return a request as it goes over the wire."""
+    """Return a request as sent over the wire."""
     data = b"" if body is None else json.dumps(body).encode()
     head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n"
     return f"{head}{headers}\r\n".encode() + data
@@ -98,7 +98,7 @@ def responses(connection: socket.socket) -> list[tuple[int, bytes]]:
 
 @pytest.mark.parametrize("size", [1_000_000, 97, 1])
 def test_requests_are_answered_in_order_however_they_are_cut(tmp_path: Path, size: int) -> None:
-    """Decisions and rewards that come whole take a shorter way than others."""
+    """Decisions and rewards that arrive in one piece take a faster path."""
     limits = ServerSettings(keep_alive_seconds=1, max_request_bytes=2_000)
     with (
         running(f"sqlite:///{tmp_path}/shop.db", tmp_path, server=limits) as server,
@@ -129,7 +129,7 @@ def test_requests_are_answered_in_order_however_they_are_cut(tmp_path: Path, siz
 
 
 def test_a_stop_waits_for_open_requests(tmp_path: Path) -> None:
-    """Of which half was sent; small ones and large ones take different ways."""
+    """Half of the body was sent; small and large bodies take different paths."""
     (tmp_path / "shop.toml").write_text(TOML.format(log_requests="false"))
     ann = {"user": "ann", "context": "lunch"}
     with (
@@ -174,7 +174,7 @@ def test_a_connection_that_is_to_be_closed_is_closed(sqlite_shop: Running) -> No
 def test_unreadable_requests_get_the_one_error_shape(
     sqlite_shop: Running, sent: bytes, status: int, code: str
 ) -> None:
-    """Also after other requests on the same connection."""
+    """Also on a connection that has served other requests."""
     for first in ("", "/healthz", "/readyz"):
         with connected(sqlite_shop) as connection:
             if first:
@@ -187,7 +187,7 @@ def test_unreadable_requests_get_the_one_error_shape(
 
 @pytest.mark.parametrize("start", [b"X-Long: ", b""])
 def test_headers_without_an_end_are_refused(sqlite_shop: Running, start: bytes) -> None:
-    """Also the trailers of a body in chunks."""
+    """Also in the trailers of a chunked body."""
     first = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
     if not start:
         first = b"POST /v1/shop/decide HTTP/1.1\r\nHost: localhost\r\n"
@@ -281,7 +281,7 @@ def test_a_crowd_of_slow_clients_shuts_nobody_out(tmp_path: Path) -> None:
         assert n_open <= limits.max_connections
 
 
-def test_a_worker_takes_no_more_connections_than_it_has_descriptors(tmp_path: Path) -> None:
+def test_a_worker_accepts_no_more_connections_than_it_has_descriptors(tmp_path: Path) -> None:
     with (
         command(*configured(tmp_path), folder=tmp_path, most_files=250) as (_, address),
         ExitStack() as open_,
@@ -305,7 +305,7 @@ def test_unfinished_bodies_hold_a_bounded_amount_of_memory(tmp_path: Path) -> No
             response = answered.recv(65_536)
             assert response.startswith(b"HTTP/1.1 503 ")
             assert b'"busy"' in response
-        # Those that were given up hold nothing any more.
+        # Requests that were given up hold no memory.
         path = "/v1/shop/decide/batch"
         until(lambda: server.call("POST", path, large).status_code == 200)
 
@@ -379,7 +379,7 @@ def test_a_hangup_reloads_the_configuration_and_loses_no_request(
 
         def ask() -> None:
             while not is_over.is_set():
-                # A new connection each: those that idle are closed with their worker.
+                # A new connection each: idle ones are closed with their worker.
                 statuses.append(httpx.get(f"{address}/healthz").status_code)
 
         asking = threading.Thread(target=ask)
@@ -444,28 +444,23 @@ def test_a_store_whose_last_key_was_removed_stays_closed(sqlite_shop: Running) -
 
 
 def test_a_key_for_a_store_makes_no_campaign(tmp_path: Path) -> None:
-    def unswayed(*arguments: str) -> subprocess.CompletedProcess[str]:
-        path = Path(sys.executable).with_name("unswayed")
-        return subprocess.run(
-            [path, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-
     store = f"sqlite:///{tmp_path}/prod.db"
     prepared = prepare(Configuration(campaigns={"shop": SHOP}), store=store, secret_path=None)
-    assert unswayed("serve", "--store", store, "--make-key", "shop:decide").returncode == 0
+    made = unswayed(tmp_path, "serve", "--store", store, "--make-key", "shop:decide")
+    assert made.returncode == 0, made.stderr
     # Nor does serving it without a configuration.
     assert prepare(None, store=store, secret_path=None).names == prepared.names == ("shop",)
-    refused = unswayed("serve", "--store", store, "--make-key", "demo:decide")
+    refused = unswayed(tmp_path, "serve", "--store", store, "--make-key", "demo:decide")
     assert (refused.returncode, "no campaign 'demo'" in refused.stderr) == (2, True)
     new = f"sqlite:///{tmp_path}/new.db"
-    assert unswayed("serve", "--store", new, "--make-key", "*:admin").returncode == 0
+    assert unswayed(tmp_path, "serve", "--store", new, "--make-key", "*:admin").returncode == 0
     assert prepare(Configuration(), store=new, secret_path=None).names == ()
 
 
 def test_a_policy_learned_from_a_log_is_served(tmp_path: Path) -> None:
     policy = learned_policy((1, 2), ("soup", "curry", "cola"))
     replace(policy, source={}).save(tmp_path / "Week.json")
-    for _ in range(2):  # a restart goes on with it
+    for _ in range(2):  # a restart continues with it
         with (
             command("--policy", "Week.json", "--store", "sqlite:///w.db", folder=tmp_path) as (
                 _,
@@ -499,7 +494,7 @@ def test_a_campaign_of_the_configuration_begins_with_a_policy(tmp_path: Path) ->
         load_configuration(file)
 
 
-def test_the_file_wins_and_says_what_it_changes(
+def test_the_file_takes_precedence_and_changes_are_reported(
     store: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     secret = tmp_path / "secret"
@@ -510,20 +505,14 @@ def test_the_file_wins_and_says_what_it_changes(
     assert caplog.messages == ["campaign 'shop': the configuration file wins: alpha 0.1 -> 0.3."]
 
 
-def test_what_is_logged_before_it_serves_is_json_too(tmp_path: Path) -> None:
+def test_log_lines_before_serving_are_json_too(tmp_path: Path) -> None:
     options = configured(tmp_path)
     (tmp_path / "shop.toml").write_text(f"{(tmp_path / 'shop.toml').read_text()}alpha = 0.2\n")
     before = load_configuration(tmp_path / "shop.toml")
     prepare(before, store=options[-1], secret_path=None)
     configured(tmp_path)
-    program = Path(sys.executable).with_name("unswayed")
-    made = subprocess.run(
-        [program, "serve", *options, "--make-key", "*:admin"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    made = unswayed(tmp_path, "serve", *options, "--make-key", "*:admin")
+    assert made.returncode == 0, made.stderr
     (line,) = made.stderr.splitlines()
     assert json.loads(line)["message"].endswith("the configuration file wins: alpha 0.2 -> 0.1.")
 

@@ -1,4 +1,4 @@
-"""What is logged as propensity is how often it is played, in every mode."""
+"""In every mode, the logged propensity is the probability of the play."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ CASES = {
     "shadow": msgspec.structs.replace(SHOP, mode="shadow", explore_share=0.4, control_share=0.1),
 }
 
-#: Chance that one of the comparisons of a run fails though all is right.
+#: Probability that some comparison of a run fails by chance.
 FAILURE = 1e-6
 
 
@@ -72,7 +72,7 @@ def counted(settings: Settings, rng: np.random.Generator, n: int) -> dict[str, A
 
 
 def check(found: dict[str, Any]) -> None:
-    """Compare by Hoeffding's bound, shared over the cells."""
+    """Check Hoeffding's bound, shared over the cells."""
     cells = found["stated"]
     for (context, action), propensity in cells.items():
         n = found["per_context"][context]

@@ -1,4 +1,4 @@
-"""Old decisions are deleted with all that came of them, and nothing else is."""
+"""Old decisions are deleted with everything that belongs to them, and nothing else is."""
 
 from collections import Counter
 from pathlib import Path
@@ -68,16 +68,12 @@ def test_decisions_are_deleted_when_they_are_old_enough(store: str, tmp_path: Pa
 
         until(lambda: set(left().values()) == {2}, 30.0)
         with database.connected() as connection:
-            kept = [
-                row["user"]
-                for batch in export_batches(connection, "shop")
-                for row in batch.to_pylist()
-            ]
+            kept = exported_users(connection)
         assert kept == ["user 3", "user 4"]
 
 
-def test_what_is_being_deleted_is_not_learned_from(tmp_path: Path) -> None:
-    """Half a minute's decisions may be gone before their rewards are, or the other way round."""
+def test_decisions_being_deleted_are_not_learned_from(tmp_path: Path) -> None:
+    """Within half a minute decisions may be deleted before their rewards, or after them."""
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, SHOP) as server:
         with server.prepared.database.connected() as connection, connection.transaction():
             connection.execute("UPDATE campaigns SET created_ms = 0")
@@ -85,11 +81,7 @@ def test_what_is_being_deleted_is_not_learned_from(tmp_path: Path) -> None:
         changed = msgspec.json.encode(SHORT).decode()
         with server.prepared.database.connected() as connection:
             connection.execute("UPDATE campaigns SET settings = ?", changed)
-            kept = [
-                row["user"]
-                for batch in export_batches(connection, "shop")
-                for row in batch.to_pylist()
-            ]
+            kept = exported_users(connection)
     assert kept == ["user 1"]
 
 

@@ -1,4 +1,4 @@
-"""What is decided, what is taken in for it, and what is refused; on both databases."""
+"""Decisions, accepted rewards, and refused ones, on both databases."""
 
 import io
 import time
@@ -25,7 +25,7 @@ def exported(server: Running) -> dict[str, dict[str, Any]]:
 
 
 def closed(server: Running) -> dict[str, dict[str, Any]]:
-    """Shorten the window, wait until it has closed, and return what can be learned from."""
+    """Shorten the window, wait until it has closed, and return the learnable decisions."""
     close_windows(server)
     return exported(server)
 
@@ -131,7 +131,7 @@ def test_a_deferred_decision_counts_only_when_it_was_shown(shop: Running) -> Non
 
 def test_an_idempotency_key_gets_the_first_decision_again(shop: Running) -> None:
     first = shop.decide(idempotency_key="visit 7")
-    shop.post("/v1/shop/contexts", {"labels": ["brunch"]})  # another plan decides by now
+    shop.post("/v1/shop/contexts", {"labels": ["brunch"]})  # by now another plan decides
     assert shop.decide(idempotency_key="visit 7") == first
     assert shop.decide(idempotency_key="visit 8")["id"] != first["id"]
     for body in (
@@ -189,7 +189,7 @@ def test_rewards_outside_the_stated_range_are_refused(store: str, tmp_path: Path
 
 
 def test_the_reward_of_a_decision_that_was_never_recorded_brings_it_back(shop: Running) -> None:
-    """As after a crash: the token alone says what was decided."""
+    """As after a crash: only the token records the decision."""
     decision = shop.decide("dora", "dinner")
     until(lambda: shop.get("/v1/shop/status")["decisions"] == 1)
     with shop.prepared.database.connected() as connection:
@@ -239,7 +239,7 @@ def test_shadow_mode_returns_the_callers_action_and_counts_matches(
     assert [rows[response["id"]]["propensity"] for response in responses] == [0.5, 0.5, 0.5, None]
 
 
-def test_settings_name_what_is_wrong() -> None:
+def test_invalid_settings_are_named() -> None:
     good = {"contexts": ["a"], "actions": ["x", "y"]}
     from unswayed.errors import InputError
     from unswayed.service.settings import parsed_settings
@@ -298,7 +298,7 @@ def test_a_clock_that_is_behind_loses_no_reward(
     assert closed(sqlite_shop)[decision["id"]]["reward"] == 1.0
 
 
-def test_counters_count_what_is_new(shop: Running) -> None:
+def test_counters_count_only_new_rewards(shop: Running) -> None:
     for _ in range(3):
         decision = shop.decide(idempotency_key="once")
         shop.post("/v1/shop/reward", {"token": decision["token"], "reward": 1.0})
@@ -349,7 +349,7 @@ def test_a_page_reports_what_it_shows(tmp_path: Path) -> None:
         assert [bytes(row[0]).hex() for row in rows] == [seen["id"]] != [unseen["id"]]
 
 
-def test_decisions_that_nobody_saw_do_not_count_where_activation_is_used(tmp_path: Path) -> None:
+def test_unseen_decisions_do_not_count_where_activation_is_used(tmp_path: Path) -> None:
     settings = msgspec.structs.replace(SHOP, is_deferred=True)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
         for number in range(40):

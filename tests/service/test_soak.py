@@ -1,4 +1,4 @@
-"""Half an hour of a bad day: learning, kills, reloads, restarts, slow and hostile clients."""
+"""A soak test of half an hour: learning, kills, reloads, restarts, slow and hostile clients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ reward_window = 120.0
 learn_every = 60.0
 """
 
-#: Minutes of it, and seconds between its events.
+#: Length in minutes, and seconds between events.
 MINUTES = float(os.environ.get("UNSWAYED_SOAK_MINUTES", "30"))
 KILL_SECONDS, RELOAD_SECONDS, RESTART_SECONDS = 15.0, 70.0, 200.0
 
@@ -49,7 +49,7 @@ HOSTILE = (
 
 
 class Crowd:
-    """Clients that never finish a request, and clients that send nonsense."""
+    """Clients that never finish a request, and clients that send invalid data."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -89,7 +89,7 @@ class Crowd:
 
 
 class Watch:
-    """Asks for the health of the server on a new connection, and for the memory of its workers."""
+    """Polls the server's health on new connections, and the memory of its workers."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -124,7 +124,7 @@ class Watch:
 
 @contextmanager
 def served(folder: Path, port: int, store: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the command that people run; what it logs goes to a file."""
+    """Run the command; its log goes to a file."""
     command = [str(Path(sys.executable).with_name("unswayed")), "serve", "--config", "shop.toml"]
     command += ["--store", store, "--workers", "2", "--port", str(port)]
     with (folder / "log").open("ab") as log:

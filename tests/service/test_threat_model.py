@@ -37,7 +37,7 @@ def test_every_setting_and_route_is_documented() -> None:
         assert f"| `{one.method} {one.path.replace('/v1/{campaign}', '…')}`" in page, one.path
 
 
-def test_accounts_chosen_by_what_they_played_get_nothing_of_it_in_the_next_epoch() -> None:
+def test_accounts_selected_by_their_plays_have_no_advantage_in_the_next_epoch() -> None:
     settings = msgspec.structs.replace(SHOP, mode="learn")
     first, second = (
         Decider(make_plan("shop", settings, epoch=epoch), bytes(range(16))) for epoch in (0, 1)

@@ -1,4 +1,4 @@
-"""Tokens: nobody else can make one, and keys can be changed while tokens are out."""
+"""Tokens: nobody else can make one, and keys can rotate while tokens are in use."""
 
 import stat
 from pathlib import Path
@@ -67,7 +67,7 @@ def test_any_text_is_refused_in_one_shape(text: str) -> None:
 
 
 def test_old_tokens_stay_good_until_their_key_is_retired(store: str, tmp_path: Path) -> None:
-    """Two hosts share a store and rotate through it: each takes the other's tokens at once."""
+    """Hosts that share a store rotate keys through it and accept each other's tokens at once."""
     with running(store, tmp_path) as one, running(store, tmp_path) as other:
         (old,) = one.get("/v1/signing-keys")["signing_keys"]
         early = one.decide()

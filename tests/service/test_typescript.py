@@ -1,4 +1,4 @@
-"""The TypeScript client: written from the OpenAPI document, and run against a server."""
+"""The TypeScript client: generated from the OpenAPI document, and run against a server."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""A store is checked, copied while it is served, and brought to a new format."""
+"""Stores are checked, backed up while in use, and migrated to a new format."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ def unswayed(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_backup_of_a_busy_store_is_a_store(store: str, tmp_path: Path) -> None:
-    """Whatever was acknowledged before it is in it; it is served, and copied back."""
+    """Everything acknowledged before the backup is in it; it can be served, and restored."""
     copy, back = f"sqlite:///{tmp_path}/copy.db", f"sqlite:///{tmp_path}/back.db"
     with running(store, tmp_path) as server:
         token = server.decide("early")["token"]
@@ -44,13 +44,13 @@ def test_a_backup_of_a_busy_store_is_a_store(store: str, tmp_path: Path) -> None
     assert [path.name for path in tmp_path.glob("*copy*")] == ["copy.db"]
     assert not check_store(copy, None)["problems"]
     assert back_up(copy, back)["rewards"] == rows["rewards"]
-    with running(back, tmp_path) as server:  # with the same secret: tokens stay good
+    with running(back, tmp_path) as server:  # with the same secret: tokens stay valid
         server.post("/v1/shop/reward", {"token": token, "reward": 1.0})
     with pytest.raises(InputError, match="is there already"):
         back_up(store, copy)
 
 
-def test_a_check_finds_what_is_damaged(store: str, tmp_path: Path) -> None:
+def test_a_check_finds_damage(store: str, tmp_path: Path) -> None:
     with running(store, tmp_path) as server:
         for number in range(3):
             token = server.decide(f"user {number}")["token"]
@@ -73,7 +73,7 @@ def test_a_check_finds_what_is_damaged(store: str, tmp_path: Path) -> None:
 
 
 def as_format_2(store: str) -> None:
-    """Take out of a store what format 3 brought."""
+    """Remove from a store what format 3 added."""
     with opened(store).connected() as connection, connection.transaction():
         for table in ("reports", "forgotten"):
             connection.execute(f"DROP TABLE {table}")

@@ -1,4 +1,4 @@
-"""Visitors of a shop, some of whom collude, over HTTP."""
+"""Visitors of a shop over HTTP, some of them colluders."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.service.running import Running
 
-#: How often an honest customer of the shop buys; lunch and dinner, soup, curry and cola.
+#: Purchase rates of honest customers; lunch and dinner by soup, curry and cola.
 RATES = {
     "lunch": {"soup": 0.3, "curry": 0.15, "cola": 0.12},
     "dinner": {"soup": 0.12, "curry": 0.3, "cola": 0.12},

@@ -1,4 +1,4 @@
-"""A tiny learner for tests: plays uniformly and believes everybody."""
+"""A tiny learner for tests: plays uniformly and trusts everybody."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Believer:
         self.counts = np.zeros((setting.n_contexts, setting.n_actions))
 
     def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        """Play uniformly and pool what comes back."""
+        """Play uniformly and pool the outcomes."""
         actions = self.setting.rng.integers(0, self.setting.n_actions, users.size)
         np.add.at(self.sums, (contexts, actions), outcomes[np.arange(users.size), actions])
         np.add.at(self.counts, (contexts, actions), 1.0)

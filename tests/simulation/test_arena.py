@@ -15,14 +15,14 @@ from unswayed.simulation.attacks.registry import make_attack
 
 
 class Recorder(Believer):
-    """A believer that keeps what it was shown."""
+    """A believer that records its rounds."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.shown: list[tuple[IntArray, IntArray, FloatArray]] = []
 
     def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        """Keep, then play."""
+        """Record the round, then play."""
         self.shown.append((users.copy(), contexts.copy(), outcomes.copy()))
         return super().play(users, contexts, outcomes)
 
@@ -31,7 +31,7 @@ class LazyRecorder(Recorder):
     """Another algorithm: always plays the first action."""
 
     def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        """Keep, then play action 0."""
+        """Record the round, then play action 0."""
         self.shown.append((users.copy(), contexts.copy(), outcomes.copy()))
         return np.zeros(users.size, dtype=np.int64)
 
@@ -47,7 +47,7 @@ def recorded(
 
 
 @pytest.mark.parametrize("order", Order)
-def test_good_users_do_the_same_whatever_is_learned_or_attacked(order: Order, seed: int) -> None:
+def test_good_users_do_not_depend_on_learner_or_attack(order: Order, seed: int) -> None:
     crowd = crowd_with(arrivals=Arrivals(order=order), perturbation=0.1)
     first, accounts = recorded(Recorder, make_attack("push"), seed=seed, crowd=crowd)
     other, same_accounts = recorded(
@@ -130,7 +130,7 @@ def test_the_coalition_is_never_larger_than_its_share(
 
 
 class Misfit(Attack):
-    """Answers or appears where it cannot."""
+    """Returns invalid rewards or contexts."""
 
     name = "misfit"
     summary = "wrong"
@@ -179,7 +179,7 @@ def test_attacks_must_stay_within_the_game(
         ({"perturbation": float("nan")}, "perturbation"),
     ],
 )
-def test_crowds_that_cannot_be_are_refused(wrong: dict[str, float], named: str) -> None:
+def test_impossible_crowds_are_refused(wrong: dict[str, float], named: str) -> None:
     right = {"n_users": 10, "interactions_per_user": 2, "alpha": 0.2}
     with pytest.raises(InputError, match=named):
         Crowd(**(right | wrong))  # type: ignore[arg-type]  # wrong on purpose

@@ -36,7 +36,7 @@ def test_round_robin_serves_everybody_in_turn(rng: np.random.Generator) -> None:
 
 
 def test_bursts_go_to_the_bound(rng: np.random.Generator) -> None:
-    """The worst order that c_L allows is really reached, and users do come many times in a row."""
+    """The worst order that c_L allows is attained, and users do come many times in a row."""
     arrivals = Arrivals(order=Order.BURSTY, limit=3.0)
     rounds = np.stack(list(arrivals.rounds(n_users=10, n_rounds=40, rng=rng)))
     assert ratios(rounds, 10).max() == 3.0

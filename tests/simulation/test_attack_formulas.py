@@ -1,4 +1,4 @@
-"""Attacks that follow a formula put their accounts where it says."""
+"""Attacks defined by a formula place their accounts where the formula says."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from unswayed.simulation.instances import Instance, RewardLaw
 
 
 class Bookkeeper(Believer):
-    """A believer with books per user, who plays one action per (user, context) throughout."""
+    """A believer with sums per user, who plays one action per (user, context) throughout."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -31,7 +31,7 @@ class Bookkeeper(Believer):
         self.assigned = setting.rng.integers(0, setting.n_actions, shape[:2])
 
     def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        """Play by assignment and keep the books."""
+        """Play by assignment and update the sums."""
         actions: IntArray = self.assigned[users, contexts]
         rewards = outcomes[np.arange(users.size), actions]
         np.add.at(self.user_sums, (users, contexts, actions), rewards)
@@ -130,7 +130,7 @@ def test_hide_in_covariance_keeps_the_variance_at_its_threshold(seed: int) -> No
 
 @pytest.mark.parametrize(("name", "strength"), [("framing", 0.7), ("scapegoats", 1.5)])
 def test_framing_pulls_the_gap_by_its_strength(name: str, strength: float, seed: int) -> None:
-    """Without noise, so to the last digit; decoys are a tenth, and go the other way."""
+    """Without noise, so exact; a tenth are decoys, which pull the other way."""
     crowd = Crowd(n_users=500, interactions_per_user=1, alpha=0.2)
     instance = small_instance(seed, law=RewardLaw.GAUSSIAN)
     attack = make_attack(name, {"strength": strength, "decoys": 0.1, "reach": 3.0})

@@ -1,4 +1,4 @@
-"""Every attack runs; those that should harm a believer do, and honesty does not."""
+"""Every attack runs; harmful ones mislead a believer, and honest behaviour does not."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_every_attack_runs_in_every_kind_of_world(
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_every_attack_says_what_it_is(name: str) -> None:
+def test_every_attack_has_a_name_and_a_summary(name: str) -> None:
     kind = ATTACKS[name]
     assert kind.name == name
     assert 10 < len(kind.summary) < 100
@@ -143,12 +143,12 @@ def test_attacks_and_knobs_that_do_not_exist_are_named(
 
 
 def test_a_sleeper_that_never_wakes_does_no_harm(seed: int) -> None:
-    """The outcomes of the first round are coins for want of histories; they are 1 in 60."""
+    """The outcomes of the first round are coin flips for lack of histories; they are 1 in 60."""
     assert loss(make_attack("sleeper", {"wake": 1.0}), Believer, seed=seed) == 0.0
 
 
 def test_strength_makes_a_lie_weaker(seed: int) -> None:
-    """At strength 0 and full filler a push is coins, which pull all actions alike."""
+    """At strength 0 and full filler a push is coin flips, which pull all actions alike."""
     knobs: dict[str, Knob] = {"strength": 0.0, "filler": 1.0}
     # All contrasts shrink to 0.7 of the gap, 3.4 standard errors: at most one context may slip.
     assert loss(make_attack("push", knobs), Believer, seed=seed) <= 1.2 * GAP / 4

@@ -1,4 +1,4 @@
-"""The contract check itself: it passes honest learners and catches one that peeks."""
+"""The contract check itself: honest learners pass, and one that peeks fails."""
 
 from __future__ import annotations
 

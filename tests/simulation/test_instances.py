@@ -84,7 +84,7 @@ def test_suboptimality_weighs_contexts_by_their_probability() -> None:
         ([1.0], [[0.1, 1.2]], "Bernoulli"),
     ],
 )
-def test_instances_that_cannot_be_are_refused(
+def test_impossible_instances_are_refused(
     probabilities: list[float], means: list[list[float]], named: str
 ) -> None:
     with pytest.raises(InputError, match=named):

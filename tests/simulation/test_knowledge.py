@@ -1,4 +1,4 @@
-"""The walls: what an attack does not claim to know, it does not get."""
+"""An attack gets only the knowledge that it declares."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NEEDED = {
 
 @dataclass(kw_only=True)
 class Spy(Attack):
-    """Claims some knowledge, asks for one thing, and notes every round it is shown."""
+    """Declares some knowledge, reads one field, and records every round it is shown."""
 
     name = "spy"
     summary = "asks"
@@ -49,13 +49,13 @@ class Spy(Attack):
         return np.zeros((turn.contexts.size, self.briefing.n_actions))
 
     def observe(self, played: PlayedRound) -> None:
-        """Note the round."""
+        """Record the round."""
         self.seen.append(played)
 
 
 @pytest.mark.parametrize("asks", NEEDED)
 @pytest.mark.parametrize("knows", [Knowledge(value) for value in range(8)])
-def test_an_attack_gets_what_it_claims_and_nothing_else(
+def test_an_attack_gets_the_declared_knowledge_and_nothing_else(
     asks: str, knows: Knowledge, seed: int
 ) -> None:
     spy = Spy(knows=knows, asks=asks)
@@ -82,7 +82,7 @@ def test_honest_rewards_take_knowledge_of_the_bandit(seed: int) -> None:
         spy.briefing.honest_rewards(np.zeros((1, 5)), spy.rng)
 
 
-def test_wrappers_tell_the_inner_attack_no_more_than_it_knows(seed: int) -> None:
+def test_wrappers_reveal_to_the_inner_attack_no_more_than_it_declares(seed: int) -> None:
     inner = Spy(knows=Knowledge.OBLIVIOUS, asks="mean_rewards")
     wrapped = ATTACKS["sleeper"](inner=inner)  # type: ignore[call-arg]  # every wrapper takes one
     with pytest.raises(ForbiddenKnowledgeError, match="mean_rewards"):

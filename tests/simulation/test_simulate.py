@@ -38,7 +38,7 @@ def test_rows_come_by_algorithm_and_repetition_and_each_is_reported() -> None:
     assert sorted(reported, key=lambda row: (row.algorithm, row.repetition)) == rows
 
 
-def test_an_algorithm_gets_the_same_numbers_whoever_else_runs() -> None:
+def test_the_results_of_an_algorithm_do_not_depend_on_the_others() -> None:
     alone = simulate(settings(algorithms=("naive-ucb",)))
     together = simulate(settings(algorithms=("thompson", "naive-ucb")))
     assert alone == [row for row in together if row.algorithm == "naive-ucb"]
@@ -107,7 +107,7 @@ def test_context_probabilities_are_uniform_zipf_or_given() -> None:
         ({"perturbation": -1.0}, "perturbation"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_before_anything_runs(
+def test_impossible_settings_are_refused_before_anything_runs(
     wrong: dict[str, object], named: str
 ) -> None:
     with pytest.raises(InputError, match=named):

@@ -32,7 +32,7 @@ def test_a_taste_is_fixed_bounded_and_spread_evenly() -> None:
 
 
 def test_regret_is_measured_against_each_users_own_best_action(seed: int) -> None:
-    """Whoever plays the common policy loses by tastes alone."""
+    """A single policy for all users loses because of tastes alone."""
     common, own = (
         run_repetition(world(users=150, perturbation=taste, seed=seed), "oracle-ucb", 0, "regret")
         for taste in (0.0, 0.8)

@@ -1,4 +1,4 @@
-"""The summary of a log that can be learned from, for tests to change a field of; dense tallies."""
+"""A log summary that passes all checks, for tests to change a field of; dense tallies."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from unswayed.tallies import Accumulator, tallies, tally
 def test_pieces_add_up_to_the_whole_log(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A tiny buffer forces sums to be merged on the way; quarters add up exactly."""
+    """A tiny buffer forces intermediate merges; quarters add up exactly."""
     monkeypatch.setattr(tallies, "BUFFERED_EVENTS", 70)
     log: tuple[Any, ...] = (
         rng.integers(20, size=500),

@@ -41,7 +41,7 @@ def both(rng: np.random.Generator, bounds: tuple[int, ...]) -> tuple[SparseRows,
 def test_rows_in_blocks_answer_as_the_rows_of_one_matrix(
     bounds: tuple[int, ...], rng: np.random.Generator
 ) -> None:
-    """One block gives the same bits; several differ by the order of a few additions."""
+    """One block gives the same bits; several differ only by the order of additions."""
     one, blocks = both(rng, bounds)
     weights, centre, directions = rng.random(300), rng.normal(size=48), rng.normal(size=(48, 3))
     pairs = [
@@ -67,7 +67,7 @@ def test_keeping_rows_keeps_the_marked_ones_even_after_equal_weights(
 ) -> None:
     one, blocks = both(rng, BOUNDS)
     total = SparseRows.weighted_sum
-    blocks.total(total, np.ones(300))  # a mask of ones must not be taken for these weights
+    blocks.total(total, np.ones(300))  # must not be confused with a mask of ones
     assert blocks.keep(np.ones(300, np.bool_)).shape == (300, 48)
     is_kept = rng.random(300) < 0.5
     weights = rng.random(int(is_kept.sum()))
@@ -112,7 +112,7 @@ def test_sums_over_cells_do_not_depend_on_blocks(rng: np.random.Generator) -> No
     assert blocked.cell_users().sum() == len(whole.cells)
 
 
-def test_what_is_made_of_each_block_has_the_same_users(rng: np.random.Generator) -> None:
+def test_results_per_block_have_the_same_users(rng: np.random.Generator) -> None:
     whole = replace(tallies(rng), bounds=BOUNDS)
     doubled = whole.transformed(lambda block, factor: block.scaled(factor), 2.0)
     assert (doubled.n_users, doubled.n_contexts, doubled.n_actions) == (300, 12, 4)

@@ -1,4 +1,4 @@
-"""A digest tells logs apart by every column, and does not depend on the order of rows."""
+"""A digest depends on every column, and not on the order of rows."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_the_order_of_rows_does_not_matter() -> None:
     assert digest_of(whole) == digest_of(turned)
 
 
-def test_both_halves_of_a_digest_tell_logs_apart() -> None:
-    """Each is a hash of its own, so a coincidence in one is not one in the other."""
+def test_both_halves_of_a_digest_distinguish_logs() -> None:
+    """The two hashes are independent, so a collision in one is none in the other."""
     first, second = (digest_of(log) for log in (Events.of(**COLUMNS), changed("rewards", 0.75)))
     assert all(before != after for before, after in zip(first, second, strict=True))
     assert first[0] != first[1]

@@ -51,7 +51,7 @@ def test_sums_are_the_exact_ones_rounded_once_in_any_order_and_grouping(
 
 
 def test_plain_sums_would_depend_on_the_order(rng: np.random.Generator) -> None:
-    """The negative control: these are rewards on which the exactness above is needed."""
+    """The negative control: for these rewards, plain float sums do differ."""
     rewards = rng.normal(size=40)
     forth = back = 0.0
     for value in rewards:

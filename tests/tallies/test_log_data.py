@@ -1,4 +1,4 @@
-"""Events on the way to a learner: capped, forgotten, weighted and cut in two."""
+"""Events before learning: capped, thinned by age, weighted and split in two."""
 
 from __future__ import annotations
 

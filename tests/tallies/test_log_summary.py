@@ -38,7 +38,7 @@ def look(log: Tallies, alpha: float = 0.1) -> LogSummary:
     return summarise(log.in_blocks().uniform(), alpha=alpha)
 
 
-def test_findings_count_what_is_there() -> None:
+def test_findings_are_counted_correctly() -> None:
     log = tallied(
         user=["u", "u", "u", "v"],
         context=["s", "s", "t", "s"],
@@ -56,7 +56,7 @@ def test_findings_count_what_is_there() -> None:
 def test_the_test_of_uniformity_keeps_its_level_with_many_thin_cells(
     streams: Callable[..., np.random.Generator],
 ) -> None:
-    """A p-value is at most as often below p as p says; here 5,000 cells of about 40 users."""
+    """P-values are at most p with probability at most p; here 5,000 cells of about 40 users."""
     values = []
     for trial in range(40):
         rng = streams(trial)
@@ -73,10 +73,10 @@ def test_the_test_of_uniformity_keeps_its_level_with_many_thin_cells(
     assert (np.array(values) < 0.02).sum() <= 4
 
 
-def test_a_sticky_assignment_looks_uniform_although_users_repeat_themselves(
+def test_a_sticky_assignment_looks_uniform_despite_repeated_actions(
     rng: np.random.Generator,
 ) -> None:
-    """A test that took events for independent would reject: it is the negative control."""
+    """A test that treats events as independent would reject: it is the negative control."""
     n, n_users = 40_000, 400
     users, contexts = rng.integers(n_users, size=n), rng.integers(5, size=n)
     actions = rng.integers(4, size=(n_users, 5))[users, contexts]

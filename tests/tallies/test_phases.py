@@ -1,4 +1,4 @@
-"""Logs with different actions together: every action weighs as if it had always been there."""
+"""Logs with different actions, merged: every action weighs as if it had always been there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def phase(
 
 
 def shares(log: Tallies) -> dict[str, float]:
-    """Return how much of the weight each action has."""
+    """Return each action's share of the weight."""
     tallies = log.uniform()
     weights = np.bincount(tallies.cells % tallies.n_actions, tallies.counts)
     names = [str(action) for action in log.action_labels]
@@ -46,7 +46,7 @@ def test_every_action_weighs_the_same_whenever_it_came(rng: np.random.Generator)
 
 
 def test_one_account_cannot_stretch_a_phase(rng: np.random.Generator) -> None:
-    """A million plays before an action came would make it weigh too much."""
+    """Otherwise a million plays before an action was added would give it too much weight."""
     first, second = phase(rng, ["tea", "milk"]), phase(rng, ["tea", "milk", "soup"])
     flood = tally_events(
         Events.of([0] * 100_000, ["home"] * 100_000, ["tea", "milk"] * 50_000, [1.0] * 100_000)
@@ -86,7 +86,7 @@ def test_a_removed_action_leaves_the_others_as_if_it_had_never_been(
 
 
 def plays_of(actions: list[str], plays: list[int]) -> Tallies:
-    """Return a phase whose users play the actions in turn, each as often as it is told."""
+    """Return a phase whose users play the actions in turn, each the given number of times."""
     users = np.repeat(np.arange(len(plays)), plays)
     played = [actions[turn % len(actions)] for turn in range(len(users))]
     return tally_events(

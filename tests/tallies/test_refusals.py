@@ -1,4 +1,4 @@
-"""What cannot be tallied, added up, stored or learned from is refused in one whole sentence."""
+"""Errors of tallying, merging, storing and learning are each one sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import pytest
 from tests.refusals import refusal
 from tests.tallies.summaries import SOUND
 from unswayed.events import Events
-from unswayed.robust_mcb import RobustMCB
 from unswayed.tallies import merged, merged_logs, tally_events
 from unswayed.tallies.log_summary import check_learnable
 from unswayed.tallies.store import add_log, load_tallies
@@ -66,15 +65,9 @@ DAY = tally_events(LOG)
             "tallies of different users, contexts or actions cannot be merged; give both logs the "
             "same labels.",
         ),
-        (
-            lambda: RobustMCB(actions=["milk", "soup"]).fit(DAY),
-            "the log has action 'tea', which is not among `actions`.",
-        ),
     ],
 )
-def test_what_cannot_be_tallied_is_refused_in_one_sentence(
-    call: Callable[[], Any], sentence: str
-) -> None:
+def test_invalid_events_are_refused_in_one_sentence(call: Callable[[], Any], sentence: str) -> None:
     assert refusal(call) == sentence
 
 
@@ -115,7 +108,7 @@ def test_what_cannot_be_tallied_is_refused_in_one_sentence(
         ),
     ],
 )
-def test_a_log_from_which_nothing_can_be_learned_says_what_would_help(
+def test_an_unlearnable_log_is_refused_with_a_remedy(
     changes: dict[str, Any], sentence: str
 ) -> None:
     assert refusal(check_learnable, replace(SOUND, **changes), alpha=0.2) == sentence
@@ -130,7 +123,7 @@ def test_a_log_at_the_limits_is_learned_from() -> None:
 
 
 def test_an_index_has_the_fields_of_its_format(tmp_path: Path) -> None:
-    """A later version must read it: names and layout are a promise."""
+    """Later versions must read it: names and layout are part of the format."""
     digest = add_log(tmp_path, None, DAY, {"source": "täglich.csv"}).logs[0]["digest"]
     assert json.loads((tmp_path / "tallies.json").read_text(encoding="utf-8")) == {
         "format": "unswayed-tallies",
@@ -171,7 +164,7 @@ def test_tallies_of_another_version_are_refused(tmp_path: Path) -> None:
 
 
 def rewritten(folder: Path, kind: str, **columns: Any) -> None:
-    """Write other columns to the entries or the users of a folder."""
+    """Rewrite columns of the entries or the users of a folder."""
     (path,) = folder.glob(f"{kind}-*.parquet")
     table = pq.read_table(path).to_pydict()
     pq.write_table(pa.table({**table, **columns}), path)
@@ -213,10 +206,20 @@ def rewritten(folder: Path, kind: str, **columns: Any) -> None:
 def test_pieces_with_invalid_indices_are_refused(
     kind: str, columns: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
-    """Loops follow them blindly."""
+    """Compiled loops do not check them."""
     add_log(tmp_path, None, DAY, {})
     cells = {"cells": np.array([0, 3], np.int32)} if kind == "entries" else {}
     rewritten(tmp_path, kind, **{**cells, **columns})
     assert refusal(load_tallies, tmp_path) == (
         f"the tallies in {tmp_path} are damaged ({reason}); make them again."
+    )
+
+
+def test_entries_of_a_user_that_are_not_in_order_are_refused(tmp_path: Path) -> None:
+    one_user = Events.of(["ann"] * 2, ["home", "cart"], ["tea", "milk"], [1.0, 0.5])
+    add_log(tmp_path, None, tally_events(one_user), {})
+    rewritten(tmp_path, "entries", cells=np.array([3, 0], np.int32))
+    assert refusal(load_tallies, tmp_path) == (
+        f"the tallies in {tmp_path} are damaged (the entries of a user are not in order); make "
+        "them again."
     )

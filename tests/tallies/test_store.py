@@ -41,7 +41,7 @@ def test_a_day_added_on_disk_equals_both_days_at_once(
     final = load_tallies(tmp_path)
     assert final is not None
     assert_same_log(tallied(table), final.tallies)
-    assert len(list(tmp_path.iterdir())) == 3  # old states are swept away
+    assert len(list(tmp_path.iterdir())) == 3  # old states are deleted
 
 
 def test_an_empty_folder_has_no_tallies_and_a_damaged_one_is_reported(

@@ -31,16 +31,9 @@ def test_tallies_equal_plain_sums_over_the_log(rng: np.random.Generator) -> None
     np.testing.assert_array_equal(result.interactions, np.bincount(users, minlength=30))
 
 
-def test_an_empty_log_has_empty_rows() -> None:
-    nothing = np.empty(0, np.int64)
-    result = tally(nothing, nothing, nothing, np.empty(0), **SHAPE)
-    assert len(result.cells) == 0
-    assert (result.interactions == 0).all()
-
-
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_chosen_rows_keep_every_column(rng: np.random.Generator, is_weighted: bool) -> None:
-    """Rewards that do not add up exactly leave remainders, which must be chosen with their sums."""
+    """Inexact sums of rewards leave remainders, which must be selected with them."""
     users, contexts, actions, _ = random_log(rng, 500)
     rewards, weights = rng.random(500) / 3, rng.random(500) + 0.1 if is_weighted else None
     whole = tally(users, contexts, actions, rewards, **SHAPE, weights=weights)

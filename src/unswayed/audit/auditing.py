@@ -1,4 +1,4 @@
-"""From a log to an audit: read it, infer the regime, find accounts, report what they did."""
+"""Audit of a log: read it, infer the regime, find accounts, and report their actions."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def audit_log(
     on_step("reading")
     reading = read(source)
     events, shape = replace(reading.events, times=reading.times), None
-    # What cannot be answered is said before any work is done.
+    # Unanswerable requests are refused before any work is done.
     is_earlier = None if since is None else earlier_rows(events, since)
     if injection is not None:
         target_code(events, injection)

@@ -1,6 +1,6 @@
-"""The audit of a log whose actions the server chose, by the coalitions that the learner found.
+"""Audits of logs whose actions the server chose, by the coalitions that the learner found.
 
-Which items an account met carries no information there. The evidence is the log-likelihood gain of
+There, the choice of items carries no information. The evidence is the log-likelihood gain of
 an account's rewards under the model of a coalition over that of honest users. Its null distribution
 comes from accounts with the same plays and rewards permuted among accounts that are not flagged.
 """
@@ -59,13 +59,14 @@ FALSE_DISCOVERIES = 0.01
 QUIET = "quiet coalition"
 
 EACH = 1.0
-"""Ours: nats for each member from which a coalition that costs nothing is flagged, beside those
-that the learner takes for clear. None of 49 clean logs has one (``worlds.production``,
-``worlds.wild``, part validation)."""
+"""Ours: evidence per member, in nats, beyond which a coalition that costs nothing is flagged, in
+addition to those that the learner flags. None of 49 clean logs has such a coalition
+(``worlds.production``, ``worlds.wild``, part validation)."""
 
 NAMED = 0.5
-"""Ours: nats for each member from which accounts of a coalition are flagged. In large logs tastes
-make groups of .11 to .35, coalitions that lie often .52 and more (``worlds.production``)."""
+"""Ours: nats for each account from which those of a coalition against several actions are flagged.
+Tastes, which concern several actions, make groups of .11 to .35 in large logs, and coalitions have
+.52 and more (``worlds.production``, part development)."""
 
 NEARLY_NONE = 0.005
 """Ours: share of accounts below which a statement says "very few"."""
@@ -79,8 +80,9 @@ class Agreement(NamedTuple):
 
     evidence: FloatArray  # shape (n_users,), largest log-odds of membership, at least 0
     by_coalition: FloatArray  # shape (n_coalitions, n_users), log-odds in the order of the lies
-    # Shape (n_users,), shares of accounts of the null that show as much, adjusted for the number of
-    # accounts (Benjamini and Hochberg): of those below a level at most that share is chance.
+    # Shape (n_users,), shares of null accounts with at least as much evidence, adjusted for the
+    # number of accounts (Benjamini and Hochberg): below any level, at most that share of accounts
+    # is there by chance.
     p_values: FloatArray
 
 
@@ -134,8 +136,8 @@ class _Lie(NamedTuple):
     """What a coalition lies about.
 
     The learner may only suspect it because no decision depends on it; an audit flags it then, too,
-    if the evidence is clear. And the learner may take out many accounts of which none stands out;
-    then nobody is flagged.
+    if the evidence is clear. If the learner removes weight from many accounts without clear
+    evidence against any, nobody is flagged.
     """
 
     name: str
@@ -152,7 +154,7 @@ class _Lie(NamedTuple):
 def audit_server(
     log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray, *, stated: float | Auto
 ) -> Audit:
-    """Audit a log by what the learner takes out, and by agreement in rewards.
+    """Audit a log by the weight that the learner removes, and by agreement in rewards.
 
     The search does not depend on the ``stated`` share, which is an upper end if nothing is found.
     """
@@ -217,10 +219,10 @@ def audit_server(
 def _share(lies: list[_Lie], weights: FloatArray, stated: float | Auto) -> Interval:
     """Return the share of accounts that collude, with an interval.
 
-    The lower end counts accounts with a weight below .1. The upper end adds suspected accounts, and
-    members who never met what the others lie about, in proportion, if that is more than the learner
-    estimates. If no coalition was found, the
-    upper end is the stated share, if any: hidden accounts cannot be counted.
+    The lower end counts accounts with a weight below .1. The upper end adds suspected accounts and,
+    in proportion, members who never met the target of the lies, if that exceeds the learner's
+    estimate. If no coalition was found, the upper end is the stated share, if any: hidden accounts
+    cannot be counted.
     """
     n_users, clear = len(weights), [lie for lie in lies if lie.is_flagged]
     if not clear:
@@ -238,7 +240,7 @@ def _share(lies: list[_Lie], weights: FloatArray, stated: float | Auto) -> Inter
 def _lies(
     log: AuditedLog, learned: Learned, agreement: Agreement, is_fake: BoolArray
 ) -> list[_Lie]:
-    """Return what was lied about, in the order of the model's coalitions."""
+    """Return the lies of the model's coalitions, in their order."""
     lies = []
     weights = learned.estimates.user_weights
     coded = learned.estimates.evidence["lies"]
@@ -257,7 +259,8 @@ def _lies(
         usual = float(rest @ means / max(float(rest.sum()), 1e-9))
         n, nats = lie["accounts"], lie["nats"]
         is_flagged = not is_suspected(lie) or nats >= max(CLEAR, EACH * n)
-        is_named = is_flagged and bool(nats >= NAMED * n or (odds[is_fake] > 0.0).any())
+        stands_out = len(lie["actions"]) == 1 or nats >= NAMED * n or (odds[is_fake] > 0.0).any()
+        is_named = is_flagged and bool(stands_out)
         name = name if is_flagged else f"suspected: {name}"
         lies.append(_Lie(name, items, n, is_flagged, is_named, plays, means, mean, usual))
     return lies
@@ -272,7 +275,8 @@ def _in_words(
     clear = np.array([lie.is_named for lie in lies], dtype=np.bool_)
     for code in np.flatnonzero(is_out | (agreement.evidence > 0.0)).tolist():
         odds = agreement.by_coalition[:, code]
-        # Whoever was flagged belongs to a coalition of flagged accounts, others to another.
+        # A flagged account belongs to a coalition whose members are flagged, any other account to
+        # one whose members are not.
         odds = np.where(clear == is_out[code], odds, 0.0)
         best = int(odds.argmax()) if odds.any() else -1
         if best < 0 and is_fake[code]:

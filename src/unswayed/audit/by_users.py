@@ -1,8 +1,8 @@
-"""The audit of a log whose users chose for themselves: reviews, ratings and likes.
+"""Audits of logs whose users chose for themselves: reviews, ratings and likes.
 
-Evidence is added in nats, each with a null of its own: lockstep with others, a share in the targets
-of accounts with the same habits, and extreme ratings of obscure items. Only what takes several
-accounts flags one: lockstep, or a clear target. Nobody is flagged for habits of their own.
+Evidence is added in nats, each kind with its own null: lockstep with others, membership in targets
+of accounts with the same habits, and extreme ratings of obscure items. Only evidence that involves
+several accounts flags one: lockstep, or a clear target. Nobody is flagged for individual habits.
 
 *Habits* are how each account rates and chooses, in deviations from the bulk of the log. The null of
 a habit is its mean over the bulk of the accounts (which may depend on how much they rate), and a
@@ -77,7 +77,7 @@ SHARED_TRAITS = {
     "mixture": (0.0, 1.0),
     "lifetime": (-1.0, 0.0),
 }
-"""Habits that raters of one item are compared by, and whether small and large values count. Those
+"""Habits by which raters of one item are compared, and whether small and large values count. Those
 who share a taste rate items that are popular among them; extreme ratings are in ``top`` and
 ``bottom``."""
 
@@ -95,18 +95,19 @@ RIDGE = 0.1
 part development of ``benchmarks/audit.py``."""
 
 LEAST_GIVERS = 5
-"""Ours: ratings of fewer accounts are not looked at."""
+"""Ours: habits of fewer raters are not compared."""
 
 NEIGHBOURS, LEAST_NEIGHBOURS = 101, 20
-"""Ours: ratings of items as popular that a mean is compared with; with fewer of a class the null is
-that of independent accounts."""
+"""Ours: number of ratings of similarly popular items that a mean is compared with; if a class has
+fewer, the null is that of independent accounts."""
 
 DOUBT = 3.0
-"""Ours: T counts as evidence from so many times what the largest of independent ratings reaches."""
+"""Ours: Ours: T counts as evidence beyond this multiple of the largest value expected of
+independent ratings."""
 
 CLEAR, CLEAR_GIVERS = 6.0, 20
-"""Ours: a target is clear from so many times that on, with so many givers. Of 35 real sets of
-ratings believed clean, and of 70 redrawn ones, none reaches 5 (``benchmarks/audit.py``)."""
+"""Ours: multiple beyond which a target is clear, and its minimum number of givers. None of 35 real
+sets of ratings believed clean, and of 70 redrawn ones, reaches 5 (``benchmarks/audit.py``)."""
 
 FLOOR = 3.0
 """Ours: maximum discount, in nats, for accounts without the shared habits."""
@@ -127,7 +128,8 @@ LEAST_MEMBERS = 2
 """Ours: minimum size of a group."""
 
 UNLIKE, MOST_HABITS = 2.0, 2
-"""Ours: deviation from which a habit is given as a reason, and how many, the most unusual first."""
+"""Ours: deviation from which a habit is given as a reason, and the maximum number of reasons, most
+unusual first."""
 
 LEAST_SHIFT = 1.0
 """Ours: deviation of a group's mean habit from which it is reported."""
@@ -152,7 +154,7 @@ class Profiles:
     without: FloatArray
 
     def words(self, deviations: FloatArray, least: float) -> list[str]:
-        """Return what deviations of at least ``least`` mean, the largest first."""
+        """Return a description of deviations of at least ``least``, the largest first."""
         order = np.argsort(-np.abs(deviations), kind="stable").tolist()
         return [
             WORDS[self.names[k]][int(deviations[k] < 0)]
@@ -266,7 +268,7 @@ def _line(values: FloatArray, at: FloatArray) -> tuple[float, float]:
 
 
 def _between(deviations: FloatArray, noise: FloatArray) -> float:
-    """Return τ² with which deviations have a robust scale of one; by bisection."""
+    """Return τ² for which deviations have a robust scale of one; by bisection."""
     low, high = 0.0, max(4.0 * _robust_scale(deviations) ** 2, 1e-12)
     for _ in range(40):
         middle = (low + high) / 2.0
@@ -296,7 +298,7 @@ def _find_targets(ratings: Ratings, profiles: Profiles) -> tuple[BoolArray, Floa
     usual, deviations = _against_others(ratings, sums / givers[:, None], is_seen)
     bar = n_habits + 2.0 * np.log(max(int(is_seen.sum()), 2))
     strength = np.einsum("ij,jk,ik->i", deviations, inverse, deviations) / bar
-    # James and Stein: what chance explains of a shift is taken off.
+    # James and Stein: shrink by the part of a shift that chance explains.
     kept = np.maximum(0.0, 1.0 - DOUBT / np.maximum(strength, 1e-9))
     at = np.flatnonzero(kept[keys] > 0.0)
     key, own = keys[at], habits[at].astype(np.float64)
@@ -325,7 +327,7 @@ def _against_others(
             pull = (means[at, k] - usual[at, k]) * root[at]
             unit = np.ones(len(at))
             if len(at) >= LEAST_NEIGHBOURS:
-                # Never below what independent accounts would make it.
+                # Never below the value for independent accounts.
                 unit = np.maximum(_running(pull, ratings.said_by[at], _robust_scale), 1.0)
             deviations[at, k] = pull / unit
     return usual, deviations
@@ -351,8 +353,8 @@ class Coordination:
     """What was found; arrays have shape (n_users,).
 
     ``scores`` are evidence in nats: that of lockstep, of the strongest of ``targets``, and of
-    extreme ratings and obscure items. ``weights`` are what accounts should count. ``groups`` are
-    members of each group, the largest first, and ``group_of`` is −1 for none.
+    extreme ratings and obscure items. ``weights`` are the accounts' weights in robust means.
+    ``groups`` are members of each group, the largest first, and ``group_of`` is −1 for none.
     """
 
     scores: FloatArray
@@ -366,7 +368,7 @@ class Coordination:
 
 
 def find_coordination(ratings: Ratings, is_fake: BoolArray | None = None) -> Coordination:
-    """Find coordinated accounts; those known to be fakes seed the search."""
+    """Find coordinated accounts; known fakes seed the search."""
     lockstep = find_lockstep(ratings, is_fake)
     profiles = _profiles_of(ratings)
     is_clear, evidence = _find_targets(ratings, profiles)
@@ -407,7 +409,7 @@ def find_coordination(ratings: Ratings, is_fake: BoolArray | None = None) -> Coo
 
 
 def audit_users(log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray) -> Audit:
-    """Audit a log by what accounts rate, how, and together with whom."""
+    """Audit a log by what accounts rate, their habits, and their coordination."""
     events, n_users = log.events, log.events.n_users
     judged = np.flatnonzero(~is_cleared)
     ratings = ratings_of(
@@ -428,13 +430,13 @@ def audit_users(log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray) -> A
     plays, means = log.cell_means(found.weights)
     visits = plays.sum(axis=1)
     rows, naive, robust = np.arange(len(means)), plain_actions(log.tallies), best_known(means)
-    # What only rounding moved is a tie.
+    # Differences due to rounding are ties.
     robust = np.where(means[rows, naive] >= means[rows, robust] - 1e-9, naive, robust)
     changed = log.changed_decisions(naive, robust, means, visits / visits.sum())
     is_attacked = bool((found.is_flagged & ~is_fake).any())
     flagged = int(found.is_flagged.sum())
-    # As many honest accounts as are flagged in test markets are taken off; how many more hide
-    # cannot be known, so there is no upper end.
+    # The expected number of honest accounts, by the rate in test markets, is subtracted; hidden
+    # members cannot be counted, so there is no upper end.
     mistaken = round(FLAGGED_WHERE_USERS_CHOSE * n_users)
     share = Interval(flagged / n_users, share_bounds(flagged - mistaken, n_users)[0], np.inf)
     shifts = log.item_shifts(found.weights)

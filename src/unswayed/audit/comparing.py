@@ -1,7 +1,7 @@
-"""Audits side by side: since a day, beside a log believed clean, and with injected coalitions.
+"""Comparisons of audits: since a day, with a log believed clean, and with injected coalitions.
 
-Injected accounts are copies of randomly chosen accounts, which differ from these only where they
-lie. So the coalition hides as well as one can that knows the log.
+Injected accounts are copies of randomly chosen accounts, and differ from them only where they lie.
+So the coalition hides as well as one that knows the log can.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SAME_GROUP = 0.2
 """Ours: a group is a known one if it has this share of the members of a former group."""
 
 LEVEL = 0.01
-"""Ours: chance that an item of a log like the reference is listed, over all items."""
+"""Ours: probability that any item is listed if the log has the reference's distribution."""
 
 MOST_ITEMS = 20
 
@@ -38,7 +38,7 @@ KINDS = {"push": 1.0, "nuke": 1.0, "quiet": 1.0 / 3.0}
 quiet one report the best reward, a nuke the worst."""
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4)
-"""Shares of all accounts that are tried beside the one asked for."""
+"""Ours: shares of all accounts that are tried beside the requested one."""
 
 LARGEST_SHARE = 0.45
 
@@ -66,7 +66,7 @@ def parsed_moment(text: str) -> float:
 
 
 def earlier_rows(events: Events, since: str) -> BoolArray:
-    """Return which events were before a moment, or say why that cannot be told."""
+    """Return which events were before a moment, or raise if that is unknown."""
     moment, times = parsed_moment(since), events.times
     if times is None or not np.isfinite(times).any():
         raise InputError(
@@ -86,7 +86,7 @@ def changes_of(before: Audit, now: Audit, since: str) -> Changes:
     was_seen = codes != UNKNOWN
     was_flagged = was_seen & former.is_flagged[np.where(was_seen, codes, 0)]
     is_both = accounts.is_flagged & was_flagged
-    # Members that each group shares with each former one.
+    # Members that each group shares with each earlier one.
     shared = Counter(
         (accounts.groups[code], former.groups[int(codes[code])])
         for code in np.flatnonzero(is_both).tolist()
@@ -117,7 +117,7 @@ def changes_of(before: Audit, now: Audit, since: str) -> Changes:
 
 
 def difference_of(reference: Audit, reference_events: Events, events: Events) -> Difference:
-    """Compare the means of items with those of a reference; accounts are the units of chance."""
+    """Compare the means of items with those of a reference; accounts are the sampling units."""
     common = [label for label in events.action_labels if label in reference_events.action_labels]
     now, then = (_means(some, common) for some in (events, reference_events))
     error = np.sqrt(now[1] + then[1])
@@ -141,7 +141,7 @@ def difference_of(reference: Audit, reference_events: Events, events: Events) ->
 
 
 def _means(events: Events, labels: list[Label]) -> tuple[FloatArray, FloatArray]:
-    """Return means of items and their variances: deviations add up within an account."""
+    """Return means of items and their variances, with deviations summed per account."""
     n_items = events.n_actions
     plays = np.maximum(np.bincount(events.actions, minlength=n_items), 1.0)
     means = np.bincount(events.actions, events.rewards, n_items) / plays
@@ -172,7 +172,7 @@ class Injection(NamedTuple):
 
 
 def parsed_injection(text: str | None, target: object) -> Injection | None:
-    """Return what ``push:0.1`` and a target name, None without both; the log may lack the target.
+    """Return kind, share and target of texts such as ``push:0.1``; the log may lack the target.
 
     >>> parsed_injection("push:0.1", "tea")
     Injection(kind='push', share=0.1, target='tea')
@@ -252,14 +252,15 @@ def run_red_team(
 def _injected(
     events: Events, kind: str, target: int, share: float, rng: np.random.Generator
 ) -> Events:
-    """Return the log with a coalition of this share of all accounts; its members come last."""
+    """Return the log with an injected coalition of this share of all accounts, at its end."""
     n_users, n_members = events.n_users, round(share / (1.0 - share) * events.n_users)
     codes = np.full(n_users, UNKNOWN, dtype=np.int64)
     codes[rng.choice(n_users, size=n_members, replace=False)] = n_users + np.arange(n_members)
     copied = np.flatnonzero(codes[events.users] != UNKNOWN)
     rewards = events.rewards[copied]
     lies = (events.actions[copied] == target) & (rng.random(len(copied)) < KINDS[kind])
-    # Of distinct rewards: where clicks are rare, nearly all quantiles of all rewards are 0.
+    # Quantiles of distinct rewards: where clicks are rare, nearly all quantiles of all rewards are
+    # 0.
     known = np.unique(events.rewards)
     n_outliers = int(OUTLIERS * (len(known) - 1))
     rewards[lies] = known[n_outliers] if kind == "nuke" else known[-1 - n_outliers]

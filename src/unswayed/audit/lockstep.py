@@ -30,8 +30,8 @@ from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 
 MOST_VALUES, RATING_BINS = 10, 5
-"""Ours: up to so many different ratings each is a class of its own; more are cut into bins, equally
-full."""
+"""Ours: up to this many distinct ratings each is a class; more are cut into bins of equal
+counts."""
 
 MOST_EVIDENCE = 600.0
 """Cap on evidence, in nats, to avoid underflow."""
@@ -40,8 +40,8 @@ WINDOW = 1.0 / 200.0
 """Ours: ratings within this share of the log's span are close in time."""
 
 THRESHOLDS = (0.75, 1.0)
-"""Ours, in units of log(number of accounts): evidence of a pair counts beyond the first as an
-account's own, and beyond the second in its suspicion."""
+"""Ours, in units of log(number of accounts): a pair's evidence beyond the first counts towards an
+account's own suspicion, beyond the second towards that of its partner."""
 
 PAIRS_PER_ENTRY, LEAST_PAIRS = 60, 20_000_000
 """Ours: maximum number of pairs; the most common ratings are left out beyond it."""
@@ -56,17 +56,18 @@ LOWER_QUANTILES = (0.1, 0.35)
 """Ours: the null is a normal law through these quantiles of the scores."""
 
 LEAST_SCALE, LEAST_OWN_SCALE = 0.15, 0.7
-"""Ours: the null has at least these standard deviations: of the suspicion that comes from others,
-and of an account's own. Where hardly anybody shares anything the spread of the log says nothing."""
+"""Ours: minimum standard deviations of the null: of the suspicion received from others, and of an
+account's own. Where hardly anybody shares ratings the spread of the log is uninformative."""
 
 FLAGGED, FAR = 5.0, 6.5
-"""Ours: deviations of what comes from others from which an account is flagged if its own evidence
-is at least ``OWN`` times log(number of accounts); and from which it lies far out."""
+"""Ours: deviations of the suspicion received from others beyond which an account is flagged if its
+own evidence is at least ``OWN`` times log(number of accounts); and beyond which it is an
+outlier."""
 
 FLAGGED_ALONE, FAR_ALONE = 4.5, 5.5
-"""Ours: the same for an account's own suspicion, whatever comes from others. All of these were
-chosen on the clean markets of ``benchmarks/audit.py --part development``, and so is what follows:
-nobody is flagged unless some lie far out."""
+"""Ours: the same for an account's own suspicion, without that received from others. All of these
+were chosen on the clean markets of ``benchmarks/audit.py --part development``, as were the
+following: nobody is flagged unless there are outliers."""
 
 OWN, OWN_FAR = 1.0, 3.0
 
@@ -74,13 +75,13 @@ LEAST_FAR = 5
 """Ours: minimum number of outlying accounts before any is flagged."""
 
 ALIKE = 0.3
-"""Ours: flagged accounts rate what they share alike, by this share of the way from how often honest
-raters of an item agree to always. A minority with a taste of its own shares items and not ratings.
-Real people who share items reach .26, paid groups .39 and more (``benchmarks/audit.py``)."""
+"""Ours: flagged accounts must agree on shared items by at least this fraction of the way from
+honest raters' agreement to complete agreement. A minority with its own taste shares items, but not
+ratings. Real users who share items reach .26, paid groups .39 or more (``benchmarks/audit.py``)."""
 
 WITHOUT_STARS = 1.5
-"""Ours: where all ratings are equal, agreement says nothing, and accounts have to lie farther out
-by this factor."""
+"""Ours: where all ratings are equal, agreement is uninformative, and accounts must be outliers by
+this factor more."""
 
 LEAST_COMPARED = 5
 """Ours: minimum number of comparisons before an account is acquitted."""
@@ -134,7 +135,7 @@ def ratings_of(
     n_users: int,
     n_items: int,
 ) -> Ratings:
-    """Return the first rating of each (account, item); first in time if times are known.
+    """Return the first rating of each (account, item), in order of time if times are known.
 
     >>> found = ratings_of(
     ...     np.array([1, 0, 1]), np.array([2, 0, 2]), np.array([5.0, 1.0, 4.0]), None,
@@ -198,10 +199,10 @@ def _binomial_tail(c: int, k: int, q: float) -> float:
 class _Null(NamedTuple):
     """How much two accounts share by chance: λ = Σ_c o_c·d_uc·d_vc keys, a part q of them close."""
 
-    is_kept: BoolArray  # keys that pairs are looked at for
+    is_kept: BoolArray  # keys whose pairs are compared
     stars: FloatArray  # d_uc, how often an account gave each class
     overlap: FloatArray  # o_c, chance that two ratings of a class are of one item
-    window: float  # what is close in time; 0 if times are unknown
+    window: float  # window for ratings close in time; 0 if times are unknown
     q: float  # probability of that by chance
     thresholds: FloatArray  # of a pair's evidence, in nats
 
@@ -261,14 +262,14 @@ class Lockstep:
     is_flagged: BoolArray  # shape (n_users,)
     pairs: IntArray  # strong pairs of flagged accounts: both, shared ratings, those close in time
     expected: FloatArray  # number of shared ratings that is explained, of each pair
-    window: float  # what counts as close in time; 0 if times are unknown
+    window: float  # window for ratings close in time; 0 if times are unknown
     close_by_chance: float  # share of ratings of an item that are close in time by chance
 
 
 def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockstep:
     """Score every account by agreement with others; near-linear in the number of ratings.
 
-    ``is_fake``, shape (n_users,), are accounts known to be fakes: what they rate is suspicious.
+    ``is_fake``, shape (n_users,), marks known fakes, whose ratings are suspicious.
     """
     is_kept = _kept_keys(ratings)
     shares = ratings.said_by[is_kept] / max(len(ratings.keys), 1)
@@ -277,7 +278,7 @@ def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockste
     null = _Null(is_kept, activity, chance, *_closeness(ratings), thresholds)
     scores, is_flagged = _judged(ratings, null, is_fake)
     if is_flagged.any() and ratings.n_classes > 1:
-        # Generous accounts agree with generous ones: only what is left beyond that is flagged.
+        # Generous accounts agree with other generous ones: only the excess over that is flagged.
         null = _of_generosity(ratings, null)
         is_flagged = is_flagged & _judged(ratings, null, is_fake)[1]
     _, pairs, expected = _pairs(ratings, null, is_flagged, MOST_PAIRS)
@@ -297,7 +298,7 @@ def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockste
 def _judged(
     ratings: Ratings, null: _Null, is_fake: BoolArray | None
 ) -> tuple[FloatArray, BoolArray]:
-    """Return scores of accounts, and who is flagged: nobody, unless several lie far out."""
+    """Return scores of accounts, and who is flagged: nobody, unless there are several outliers."""
     nobody = np.zeros(ratings.n_users, np.bool_)
     evidence = _pairs(ratings, null, nobody, 0)[0]
     if is_fake is not None and is_fake.any():
@@ -336,7 +337,7 @@ def _of_generosity(ratings: Ratings, null: _Null) -> _Null:
 
 
 def _spread(own: FloatArray, ratings: Ratings) -> FloatArray:
-    """Return the suspicion that comes to each account from others, through shared ratings."""
+    """Return the suspicion that each account receives from others through shared ratings."""
     users, keys = ratings.users, ratings.keys
     n_keys = len(ratings.said_by)
     others = ratings.said_by[keys].astype(np.float64) - 1.0
@@ -354,8 +355,8 @@ def _spread(own: FloatArray, ratings: Ratings) -> FloatArray:
 def _alike(ratings: Ratings, is_flagged: BoolArray, pairs: IntArray) -> BoolArray:
     """Mark flagged accounts that agree with each other more than honest raters do.
 
-    Sharing items is what any minority with a taste of its own does; agreeing about them is not. An
-    account is let go if it does not agree, and with its group if that does not.
+    Any minority with its own taste shares items; only coordinated accounts also agree on them. An
+    account is cleared if it does not agree with its group, and a group if its members do not agree.
     """
     if not is_flagged.any():
         return is_flagged
@@ -380,7 +381,7 @@ def connected(links: IntArray, n_nodes: int) -> IntArray:
 
 
 def _agreement(ratings: Ratings, is_inside: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Return for each account how many others inside rated its items: alike, and at all."""
+    """Return for each account how many others in its group rated its items: alike, and at all."""
     users, keys, items = ratings.users, ratings.keys, ratings.items
     inside = is_inside[users].astype(np.float64)
     alike = np.bincount(keys, inside, len(ratings.said_by))[keys] - 1.0
@@ -402,9 +403,9 @@ def _deviations(
 
 
 def _closeness(ratings: Ratings) -> tuple[float, float]:
-    """Return the window, and how often raters of an item who disagree are within it.
+    """Return the window, and the probability that two raters of an item who disagree are within it.
 
-    Who disagrees is no partner in lockstep, so lockstep does not move the probability much.
+    Raters who disagree are not in lockstep, so lockstep hardly affects the probability.
     """
     times, window = ratings.times, 0.0
     if np.isfinite(times).sum() > 1:

@@ -1,4 +1,4 @@
-"""What is audited, and what both regimes report of it: accounts, groups, items, decisions."""
+"""The audited log, and what both regimes report of it: accounts, groups, items, decisions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TIME_STEPS = 60
 """Ours: steps of a timeline."""
 
 MOST_CASES, MOST_DEEDS = 50, 12
-"""Ours: accounts with a page of their own, and cells on it."""
+"""Ours: maximum number of accounts with their own page, and of cells on it."""
 
 MOST_SHIFTED = 100
 """Ours: items that are listed."""
@@ -37,8 +37,8 @@ MOST_ITEMS, MOST_EXAMPLES = 10, 5
 """Ours: items and accounts on the card of a group."""
 
 CLEAR_SHIFT, RELATIVE = 2.0, 0.1
-"""Ours: an item is listed if it was moved by so many standard errors of its mean, and by this share
-of the largest shift."""
+"""Ours: an item is listed if it was shifted by at least this many standard errors of its mean, and
+by this share of the largest shift."""
 
 CONFIDENCE = 0.95
 """Level of intervals of shares."""
@@ -46,7 +46,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuditedLog:
-    """A log, its tallies, and what it looks like."""
+    """A log, its tallies, and its regime."""
 
     source: str
     events: Events
@@ -62,12 +62,12 @@ class AuditedLog:
 
     @property
     def are_cells_items(self) -> bool:
-        """Whether what users chose are cells: where they choose among contexts, too."""
+        """Whether users chose cells, that is, also among contexts."""
         return self.regime.name == "users" and self.events.n_contexts > self.events.n_actions
 
     @property
     def n_items(self) -> int:
-        """Number of what can be chosen: actions or cells."""
+        """Number of possible choices: actions or cells."""
         return self.events.n_actions * (self.events.n_contexts if self.are_cells_items else 1)
 
     @property
@@ -97,7 +97,7 @@ class AuditedLog:
     ) -> Accounts:
         """Return every account, with when it was seen and the ids of the groups.
 
-        The id of a group is that of its first member, so that it outlives new ones.
+        A group's id is that of its first member, so that it survives new members.
         """
         events, n_users = self.events, self.events.n_users
         times = np.full(len(events), np.nan) if events.times is None else events.times
@@ -123,7 +123,7 @@ class AuditedLog:
         )
 
     def audit(self, accounts: Accounts, **findings: Any) -> Audit:
-        """Return the audit, with what both regimes report in the same way."""
+        """Return the audit, with the parts that both regimes have in common."""
         events = self.events
         return Audit(
             source=self.source,
@@ -138,9 +138,9 @@ class AuditedLog:
         )
 
     def cases(self, accounts: Accounts) -> list[dict[str, Any]]:
-        """Return the most suspicious of the flagged accounts, and what each of them did.
+        """Return the most suspicious of the flagged accounts, with their actions.
 
-        Of its cells, those are listed that differ most from others, weighed by plays.
+        Its cells are listed by their difference from other accounts, weighted by plays.
         """
         events, chosen = self.events, accounts.ordered(accounts.is_flagged)[:MOST_CASES]
         cells, n_cells = self.cells, events.n_contexts * events.n_actions
@@ -183,7 +183,7 @@ class AuditedLog:
         events, items = self.events, self.items
         theirs, their_means = self.means(items, self.n_items, members)
         other_means = self.means(items, self.n_items, ~members)[1]
-        # What nobody else met differs from the mean of the log.
+        # Accounts met by no one else are compared with the mean of the log.
         usual = np.where(np.isnan(other_means), events.rewards.mean(), other_means)
         pull = theirs * np.abs(np.nan_to_num(their_means - usual))
         most = np.argsort(-pull, kind="stable")[:MOST_ITEMS]
@@ -215,7 +215,7 @@ class AuditedLog:
         return f"{self.events.context_labels[context]}: {label}" if self.are_cells_items else label
 
     def timeline(self, members: BoolArray) -> dict[str, list[Any]] | None:
-        """Return when members and others were active; None without times."""
+        """Return the activity of members and others over time; None without times."""
         times = np.full(1, np.nan) if self.events.times is None else self.events.times
         known = times[np.isfinite(times)]
         if not len(known) or not np.ptp(known) > 0.0:
@@ -234,8 +234,9 @@ class AuditedLog:
     def item_shifts(self, weights: FloatArray) -> pa.Table:
         """Return the items that were moved clearly, the farthest first.
 
-        An item's mean is over its contexts, as often as each was met with the item; the robust one
-        weighs accounts and keeps these shares. Without accounts that count less nothing is moved.
+        An item's mean is over its contexts, weighted by how often the item was met in each; the
+        robust mean also weights accounts and keeps these shares. If no account is down-weighted,
+        nothing is shifted.
         """
         (plays, means), (_, robust) = map(self.cell_means, (np.ones_like(weights), weights))
         total = np.maximum(plays.sum(axis=0), 1.0)
@@ -265,11 +266,11 @@ class AuditedLog:
     def changed_decisions(
         self, naive: IntArray, robust: IntArray, means: FloatArray, shares: FloatArray
     ) -> pa.Table:
-        """Return where plain means choose something else, the dearest first.
+        """Return contexts in which plain means choose another action, the costliest first.
 
-        ``means`` are robust, shape (n_contexts, n_actions), and ``shares`` those of the visits. A
-        visit loses the difference of the means of both actions; nothing is known of it where the
-        plain choice has none.
+        ``means`` are robust, shape (n_contexts, n_actions), and ``shares`` those of the visits. The
+        cost of a visit is the difference of the robust means of both actions; unknown if the plain
+        choice has none.
         """
         rows, labels = np.arange(len(means)), self.events.action_labels
         costs = np.maximum(np.nan_to_num(means[rows, robust] - means[rows, naive]), 0.0)
@@ -292,7 +293,7 @@ def taken(labels: Labels, codes: IntArray) -> pa.Array:
 
 
 def moved_items(items: pa.Table) -> str:
-    """Return which items were raised and which lowered, in words; nothing without any."""
+    """Return which items were raised and which lowered, in words; empty if there are none."""
     words = []
     for verb, direction in (("raise", "up"), ("lower", "down")):
         names = items.filter(pc.field("direction") == direction)["action"].to_pylist()

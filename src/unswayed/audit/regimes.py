@@ -16,18 +16,18 @@ from unswayed.visible import counted
 RegimeName = Literal["auto", "server", "users"]
 
 MANY_ACTIONS = 50
-"""Ours: from so many actions on, a log that is not explored evenly is one of users' own choices;
-with fewer it is one of a server that prefers some."""
+"""Ours: with at least this many actions, a log that is not explored evenly was chosen by its users;
+with fewer, by a server that prefers some actions."""
 
 LEAST_REPEATS = 20.0
-"""Ours: repeated plays that must be expected before their absence tells anything."""
+"""Ours: expected number of repeated plays from which their absence is evidence."""
 
 FEW_REPEATS = 0.2
-"""Ours: who picks items rates each once; with less than this share of the repeats that chance would
-make, users chose."""
+"""Ours: users who pick items rate each once; with less than this share of the repeats expected by
+chance, users chose."""
 
 DEVIATIONS = 4.0
-"""Ours: standard deviations that the dispersion of even play stays within."""
+"""Ours: the dispersion of uniform play stays within this many standard deviations."""
 
 USERS_PER_ACTION = 30
 """Ours: visitors of a context for each action, before uneven play can be detected."""
@@ -42,11 +42,11 @@ class Regime:
 
 
 def regime_of_log(tallies: UserTallies, summary: LogSummary, wanted: RegimeName) -> Regime:
-    """Return who chose the actions: as stated, or as the log shows.
+    """Return who chose the actions: as stated, or as inferred from the log.
 
-    Propensities, or even play where there is enough of it to tell, mean the server. Users who pick
-    for themselves rate an item once, where chance would bring it to them again; and they spread
-    over many items unevenly.
+    Propensities, or uniform play if there is enough data to test it, indicate the server. Users who
+    choose for themselves rate an item once, where chance would repeat it, and spread unevenly over
+    many items.
     """
     if wanted != "auto":
         return Regime(wanted, "as stated")
@@ -69,7 +69,7 @@ def regime_of_log(tallies: UserTallies, summary: LogSummary, wanted: RegimeName)
 def _is_even(users: IntArray) -> bool:
     """Return whether actions were explored evenly over enough users.
 
-    The p-value of even play is 1 where too few users met each action to test it. So the variance of
+    If too few users met each action, the p-value of uniform play is 1. So the variance of
     the number of users per action must not exceed its mean by more than chance either.
 
     Parameters

@@ -61,7 +61,7 @@ class GroupCard:
     name: str
     accounts: int
     statement: str
-    measure: str  # what is seen and expected: overlap of a pair, or mean reward
+    measure: str  # observed and expected: overlap of a pair, or mean reward
     seen: float
     expected: float
     items: pa.Table
@@ -78,7 +78,7 @@ class Accounts:
     scores: FloatArray
     interactions: IntArray
     p_values: FloatArray  # NaN where the regime has none
-    groups: list[str]  # empty for those in no group, as reasons are
+    groups: list[str]  # empty for accounts in no group, like reasons
     reasons: list[str]
     group_ids: Mapping[str, str]  # by name, ids that stay the same while a group grows
     first_seen: FloatArray  # seconds since 1970, NaN where unknown
@@ -134,14 +134,14 @@ def stable_id(kind: str, label: Label) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Changes:
-    """What an audit finds that the audit of the events before a moment did not.
+    """Findings of an audit that were absent before a moment.
 
     ``accounts`` are newly flagged, the most suspicious first: ``user``, ``group``, and whether this
-    ``is_known_group``. ``cleared`` are those flagged before, and not any more.
+    ``is_known_group``. ``cleared`` are accounts that were flagged before and no longer are.
     """
 
     since: str
-    before: str  # the verdict on the events before
+    before: str  # the verdict on the earlier events
     accounts: pa.Table
     n_first_seen: int  # newly flagged accounts without events before
     n_joined: int  # newly flagged accounts that joined a known group
@@ -172,8 +172,8 @@ class Changes:
 class Difference:
     """How a log differs from a reference that is believed clean.
 
-    ``items`` are those with another mean: ``action``, its mean in the ``reference`` and ``now``,
-    and the difference ``z`` in standard errors.
+    ``items`` are those with a different mean: ``action``, its mean in the ``reference`` and
+    ``now``, and the difference ``z`` in standard errors.
     """
 
     source: str
@@ -219,7 +219,7 @@ class RedTeam:
 
     @property
     def statement(self) -> str:
-        """Return in a sentence from which share on the audit finds the attack."""
+        """Return in a sentence from which share on the audit detects the attack."""
         first, *others = self.sizes
         found = [f"{100.0 * row['share']:g}%" for row in others if row["attacked"]]
         suspected = [
@@ -348,7 +348,7 @@ AS_THEY_ARE = (
 def plain(value: Any) -> Any:
     """Return results as plain JSON values: NaN and infinity as None, tables as lists of rows.
 
-    A dataclass becomes an object, with what it says of itself.
+    A dataclass becomes an object that includes its statements.
     """
     if isinstance(value, float):
         return json_number(value)

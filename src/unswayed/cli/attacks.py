@@ -7,7 +7,7 @@ from unswayed.reports.tables import print_json, print_line, print_table
 from unswayed.simulation.attacks.base import Attack
 from unswayed.simulation.attacks.registry import attacks_by_name, knobs_of
 
-#: Ours: longer defaults are shown in --json only.
+#: Ours: defaults longer than this are shown only in --json.
 _LONGEST_KNOB = 16
 
 #: What an attack may know.

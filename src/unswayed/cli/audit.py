@@ -11,7 +11,7 @@ from unswayed.cli.log_options import Log, LogOptions
 from unswayed.cli.options import Json, check_outputs
 from unswayed.storage import check_writable
 
-#: The exit code when a limit is passed.
+#: Exit code when a limit is exceeded.
 ALARM = 3
 
 
@@ -55,7 +55,7 @@ def audit(
     fail_share: Exit with code 3 if the share of colluding accounts is certainly larger.
     fail_shift: Exit with code 3 if a coalition shifts an item's mean by more than this.
     """
-    # Here: the help needs none of it, and it takes a second to import.
+    # Imported here, because it takes a second and the help does not need it.
     from unswayed.audit.auditing import STEPS, audit_log
     from unswayed.audit.results import alarm_of, check_limits
     from unswayed.reports.audits import audit_page, print_audit

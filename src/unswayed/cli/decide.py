@@ -38,7 +38,7 @@ def decide(
         print_json(asdict(decision))
         return
     print_line(f"{decision.action} ({decision.mode}, propensity {decision.propensity:.4g})")
-    print_line(f"token: {decision.token}", wrap=False)  # it is copied whole
+    print_line(f"token: {decision.token}", wrap=False)  # meant to be copied, so not wrapped
 
 
 def _where(context: str | None, attributes: str | None) -> Any:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from unswayed.policy import Policy
 
 TABLES = (".parquet", ".csv", ".tsv", ".jsonl")
-"""Endings of files that hold a stochastic policy; others are policies."""
+"""Suffixes of files that hold a stochastic policy; others are policies."""
 
 
 def evaluate(
@@ -45,7 +45,7 @@ def evaluate(
     known: CSV of reviewed accounts (user, status honest or fake), as in learn.
     out: Where to write a self-contained HTML report.
     """
-    # Here: the help needs none of it, and it takes a second to import.
+    # Imported here, because it takes a second and the help does not need it.
     from unswayed.evaluation.evaluating import STEPS, evaluate_policy
     from unswayed.reports.evaluations import evaluation_page, print_evaluation
     from unswayed.reports.page import write_page

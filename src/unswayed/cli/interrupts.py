@@ -1,9 +1,9 @@
 """Ctrl-C: the command stops at once, whatever it is doing, and leaves nothing behind.
 
-An exception in the main thread would have to find its way out of compilers, databases and thread
-pools, some of which wait for each other. Everything that is written survives a kill at any moment
-(see ``unswayed.storage``), so a thread of its own waits for the signal, removes drafts and scratch
-files, and ends the process.
+An exception in the main thread would have to pass through compilers, databases and thread pools,
+some of which wait for each other. All files survive a kill at any moment (see
+``unswayed.storage``), so a separate thread waits for the signal, removes drafts and scratch files,
+and ends the process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import threading
 from contextlib import suppress
 
-#: What shells expect of a command that Ctrl-C ended.
+#: Exit code that shells expect after Ctrl-C.
 INTERRUPTED = 130
 
 _SHOW_CURSOR = b"\x1b[?25h"
@@ -28,7 +28,8 @@ def stop_on_interrupt() -> None:
         return  # as in the background of a shell script
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    # Written to as the signal arrives, also while the main thread is busy in a compiled loop.
+    # The signal is written to this pipe as it arrives, even while the main thread is in a compiled
+    # loop.
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     signal.signal(signal.SIGINT, _nothing)
     threading.Thread(target=_wait, args=(reader,), name="interrupts", daemon=True).start()
@@ -63,4 +64,5 @@ def _clean_up() -> None:
         os.write(2, _SHOW_CURSOR)  # which progress bars hide
     os.write(2, f"\n{_last_words}\n".encode())
     if (util := sys.modules.get("multiprocessing.util")) is not None:
-        util._run_finalizers(0)  # as at any other end; else a tracker warns of leaked semaphores
+        # run as at any other exit; otherwise a tracker warns of leaked semaphores
+        util._run_finalizers(0)

@@ -29,7 +29,7 @@ from unswayed.visible import number
 
 ENGINES = ("local", "dask")
 
-#: Where the policy goes if nobody says where.
+#: Output path if none is given.
 DEFAULT_OUT = "policy.json"
 
 

@@ -26,9 +26,9 @@ from unswayed.names import closest
 from unswayed.visible import SENTENCE_LENGTH, visible
 
 _STYLE: dict[str, Any] = {
-    "add_completion": False,  # the root has it
+    "add_completion": False,  # already in the root command
     "pretty_exceptions_enable": False,
-    "rich_markup_mode": "markdown",  # the default swallows what stands in [brackets]
+    "rich_markup_mode": "markdown",  # the default drops text in [brackets]
 }
 
 _SERVICE = ("httptools", "httpx", "jinja2", "msgspec", "starlette", "uvicorn", "uvloop")
@@ -36,7 +36,8 @@ _SERVICE = ("httptools", "httpx", "jinja2", "msgspec", "starlette", "uvicorn", "
 #: Packages that may be missing, and the extra that installs each.
 _EXTRAS = {"matplotlib": "plots", **dict.fromkeys(_SERVICE, "service")}
 
-#: Where typer keeps click's exceptions depends on its version; it always exports this one's child.
+#: Depending on its version, typer has its own copy of click; this child of its exceptions is always
+#: exported.
 UsageError: type[Any] = typer.BadParameter.__base__  # type: ignore[assignment]
 
 
@@ -54,7 +55,7 @@ def with_plain_help(command: Any) -> Any:
 
 
 def usage_sentence(error: Any) -> str:
-    """Return what is wrong with the options and arguments of a command, and how to fix it."""
+    """Return an error message on the options and arguments of a command, with a remedy."""
     see = f"; see `{error.ctx.command_path} --help`." if error.ctx else "."
     if hasattr(error, "possibilities"):
         close = closest(error.option_name[2:], [name[2:] for name in error.possibilities or ()])
@@ -81,13 +82,13 @@ def _wrong_value(error: Any) -> str:
 
 
 class _Subcommands(TyperGroup):
-    """Imports a subcommand when it is run, so that each pays only for what it needs."""
+    """Imports a subcommand when it is run, so that each one imports only its own modules."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # noqa: ARG002
         return list(COMMANDS)
 
     def get_command(self, ctx: typer.Context, name: str) -> Any:  # type: ignore[override]  # noqa: ARG002
-        """Return what `--help` needs of a subcommand."""
+        """Return the metadata of a subcommand that `--help` needs."""
         return TyperCommand(name, help=_summary(name)) if name in COMMANDS else None
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
@@ -143,15 +144,15 @@ def _options(
     """Decisions that a coalition of fake users cannot sway."""
 
 
-#: Ours: new objects before Python looks for garbage. Imports make many objects and hardly any
-#: garbage, and looking every 700, as Python does, takes 0.1 s of a short run.
+#: Ours: number of new objects between runs of Python's garbage collector. Imports create many
+#: objects and hardly any garbage; Python's default of 700 costs 0.1 s of a short run.
 _OBJECTS_PER_COLLECTION = 200_000
 
 
 def main() -> None:
     """Run the command line, and end the process."""
-    # Read when a subcommand first imports numpy, which else asks for large pages. On a virtual
-    # machine these cost more to get than they save: 0.4 to 1 s of 11 s for 20 million events.
+    # Read when a subcommand first imports numpy, which otherwise asks for huge pages. On a virtual
+    # machine these cost more than they save: 0.4 to 1 s of 11 s for 20 million events.
     os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     warnings.showwarning = _show_note  # type: ignore[assignment]  # passes the rest on
@@ -199,7 +200,7 @@ def _show_note(message: Warning | str, category: type[Warning], *rest: Any) -> N
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process at once: to give back every object one by one takes 0.2 to 0.4 s."""
+    """End the process at once, since freeing every object takes 0.2 to 0.4 s."""
     atexit._run_exitfuncs()  # as at any other end
     with suppress(BrokenPipeError):  # as when the output is piped into `head`
         sys.stdout.flush()

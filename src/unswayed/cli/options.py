@@ -1,4 +1,4 @@
-"""What several commands share: options, groups of options, parsers, and a client of the service."""
+"""Shared by several commands: options, groups of options, parsers, and a client of the service."""
 
 from __future__ import annotations
 
@@ -144,12 +144,12 @@ def expanded(command: Command) -> Command:
     return run
 
 
-#: An option in a docstring: name, what to call its value, and help with its further lines.
+#: An option in a docstring: its name, its metavar, and its help with further lines.
 _DESCRIBED = re.compile(r"^(\w+)(?: \((\S+)\))?(?:: |\n {4})(.+(?:\n {4}.+)*)", re.MULTILINE)
 
 
 class _Descriptions:
-    """The options that a docstring describes, with those of base classes, and the text before."""
+    """The options in a docstring, including those of base classes, and the text before them."""
 
     def __init__(self, described: Any) -> None:
         documents = described.mro()[::-1] if isinstance(described, type) else [described]
@@ -169,7 +169,7 @@ class _Descriptions:
         }
 
     def option(self, parameter: inspect.Parameter) -> inspect.Parameter:
-        """Return a parameter as an option with its help, unless it says itself what it is."""
+        """Return a parameter as an option with its help, unless it is annotated with one."""
         hint, name, default = parameter.annotation, parameter.name, parameter.default
         if get_origin(hint) is Annotated:
             return parameter

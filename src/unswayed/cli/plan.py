@@ -35,7 +35,7 @@ ACTIVITIES = ("even", "heavy-tailed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedTraffic:
-    """What is planned for, if there is no log.
+    """Traffic to plan for, if there is no log.
 
     contexts: Number of contexts S.
     actions: Number of actions A.
@@ -111,7 +111,7 @@ def plan(
                 raise InputError(
                     f"{flag} is read from the log: leave it out, or leave out the log."
                 )
-        # A plan does not need a clean log: unusable rows are left out.
+        # A plan does not need a clean log: unusable rows are dropped.
         events = read_events(
             log, columns=source.columns(), query=source.query, on_bad_rows="drop"
         ).events
@@ -170,7 +170,7 @@ def plan_words(plan: Plan) -> list[str]:
         f"coalition of {percent(plan.adversarial_fraction)} and the attacks that the constants "
         f"were fitted with: {', '.join(_attacks(plan))}."
     ]
-    if plan.lower_bound > 1:  # nobody can learn from less than one play
+    if plan.lower_bound > 1:  # at least one play is needed to learn
         words.append(
             f"With fewer than {counted(plan.lower_bound, 'play')} per user no method can promise "
             "that: the coalition could exchange the best action and the runner-up in every context "
@@ -226,7 +226,7 @@ def plan_words(plan: Plan) -> list[str]:
 
 
 def log_words(found: LogPlan) -> list[str]:
-    """Return what a plan from a log says, what is missing first."""
+    """Return a plan from a log in words, what is missing first."""
     plan = found.plan
     had = f"The log has {found.interactions_per_user:.3g} plays per user of {plan.n_users:,} users"
     words = [f"{had}: enough for this target."]

@@ -17,7 +17,7 @@ from unswayed.reports.tables import print_json, print_line, print_table, rate
 from unswayed.visible import Cell
 
 NOT_USEFUL = "none useful"
-"""What is shown where the interval is the whole range of rewards."""
+"""Shown where the interval is the whole range of rewards."""
 
 
 def predict(
@@ -67,9 +67,9 @@ def predict(
 
 
 def _row(text: str, policy: Policy) -> dict[str, Any]:
-    """Return what a policy decides in a context; None for what is not known or has no bound.
+    """Return a policy's decision in a context; None for unknown values and infinite bounds.
 
-    ``condition`` is what the interval rests on; ``bound`` says so where there is none, or where it
+    ``condition`` is the assumption of the interval; ``bound`` is a text if there is none, or if it
     is the whole range of rewards.
     """
     label = parsed_label(text, policy.context_labels.type_name)

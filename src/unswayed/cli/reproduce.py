@@ -60,14 +60,14 @@ def reproduce(
                 )
                 for experiment in named
             ]
-    except KeyboardInterrupt:  # of whoever calls this in a process of their own
+    except KeyboardInterrupt:  # for callers that run this in a process of their own
         print_line(_STOPPED)
         raise typer.Exit(INTERRUPTED) from None
     _print(outcomes, out, as_json=json)
 
 
 def _bar(progress: Progress, name: str) -> Callable[[int, int], None]:
-    """Return a line of the progress bar, whose length becomes known stage by stage."""
+    """Return a line of the progress bar, whose total becomes known stage by stage."""
     task = progress.add_task(name, total=None)
 
     def advance(finished: int, expected: int) -> None:

@@ -53,7 +53,7 @@ def serve(
 
     configuration = configured()
     metrics.start_logs(configuration.server)
-    # A key for a store that is there needs no campaign to be made.
+    # A key for an existing store needs no campaign.
     is_demo = config is None and policy is None and make_key is None
     prepared = serving.prepare(None if is_demo else configuration, store=store, secret_path=secret)
     if make_key is not None:

@@ -118,7 +118,7 @@ def _with_attributes(
     processes: int | None,
     as_json: bool,
 ) -> None:
-    """Print what players lose in logs with attributes."""
+    """Print the losses of players in logs with attributes."""
     rate = 0.05 if world.base is None else world.base
     for name, value, low, high in (
         ("attributes", n_attributes, 2, 100),

@@ -1,4 +1,4 @@
-"""Two days of a news page's click log with bots in it, and the truth: a first worked example."""
+"""Two days of a news page's click log with bots, and the truth: a first worked example."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unswayed.storage import whole_file
 
 COUNTRIES, DEVICES = ("de", "fr", "pl"), ("mobile", "desktop")
 STORIES = ("politics", "football", "weather", "recipes", "gossip")
-#: How often an honest reader clicks a story that is shown; one row per country and device.
+#: Honest readers' click rates; one row per country and device.
 CLICK_RATES = (
     (0.011, 0.024, 0.015, 0.009, 0.013),
     (0.022, 0.014, 0.010, 0.008, 0.012),
@@ -25,7 +25,7 @@ CLICK_RATES = (
 )
 DAYS = ("monday", "tuesday")
 N_USERS = 20_000
-#: Share of bots, and how often they click gossip; elsewhere they click like other readers.
+#: Share of bots, and their click rate on gossip; on other stories they click like other readers.
 BOTS, BOT_RATE = 0.04, 0.6
 #: Half of the visits get politics, the others one of the stories at random.
 EXPLORED = 0.5

@@ -1,4 +1,4 @@
-"""A small café with an app, a drinks maker that owns a fifth of the accounts, and the picture."""
+"""A small café with an app, a drinks company that owns a fifth of the accounts, and the picture."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CONTEXTS = ("breakfast", "lunch", "coffee break", "dinner", "late night")
 ITEMS = ("porridge", "soup", "espresso", "curry", "ice cream", "MegaCola")
 VISITS = (0.25, 0.25, 0.2, 0.2, 0.1)
-#: How often an honest customer buys an item that is recommended; one row a context.
+#: Honest customers' purchase rates of recommended items; one row per context.
 PURCHASE_RATES = (
     (0.31, 0.05, 0.19, 0.04, 0.03, 0.09),
     (0.06, 0.30, 0.12, 0.17, 0.08, 0.11),
@@ -53,10 +53,10 @@ class BuyOnlyCola(Attack):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """What the demo found; arrays have shape (n_contexts,) and hold item codes.
+    """Result of the demo; arrays have shape (n_contexts,) and hold item codes.
 
-    ``naive_share`` and ``robust_share`` say how many of the purchases that the best
-    recommendations would bring are brought by the recommendations learned.
+    ``naive_share`` and ``robust_share`` are the fractions of the best possible number of purchases
+    that the learned recommendations reach.
     """
 
     best: IntArray
@@ -104,7 +104,7 @@ def play(seed: int = 0) -> Outcome:
 
 def draw(outcome: Outcome, folder: Path) -> list[Path]:
     """Write shop.svg and shop.png into a folder and return their paths."""
-    # Here: matplotlib is an extra, which the customers do without.
+    # Imported here, because matplotlib is an extra that the simulation does not need.
     import matplotlib as mpl
 
     from unswayed.reports.style import STYLE, new_figure, save

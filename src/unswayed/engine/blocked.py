@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 class Blocked(Generic[Block]):
     """Blocks in a fixed order, here or on a cluster.
 
-    Results are the same bits wherever the blocks lie: each block is worked on by one thread, the
+    Results are the same bits wherever the blocks are: each block is processed by one thread, the
     number of blocks does not depend on the workers, and results come in block order.
 
     >>> blocks = Blocked.here([np.array([1.0, 2.0]), np.array([3.0])], sizes=(2, 1))
@@ -44,7 +44,7 @@ class Blocked(Generic[Block]):
 
     workers: Workers
     handles: Sequence[Any]
-    sizes: tuple[int, ...] = ()  # rows of each block, if blocks hold rows: users, mostly
+    sizes: tuple[int, ...] = ()  # rows of each block, usually users, if blocks hold rows
     _sent: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -96,7 +96,7 @@ class Blocked(Generic[Block]):
     ) -> Any:
         """Return the sum, in block order, of the arrays that ``map_blocks`` would return.
 
-        Arrays are added chunk by chunk, so that it does not matter who adds them.
+        Arrays are added chunk by chunk, so that the result does not depend on where they are added.
         """
         parts = self._submitted(function, broadcast, rows)
         workers = self.workers
@@ -116,7 +116,7 @@ class Blocked(Generic[Block]):
     ) -> Blocked[Other]:
         """Like ``map_blocks``, but the results stay on the workers as new blocks.
 
-        They have the same rows, unless ``sizes`` says how many are left.
+        They have the same rows, unless ``sizes`` gives the remaining numbers.
         """
         handles = self._submitted(function, broadcast, rows)
         return Blocked(self.workers, handles, self.sizes if sizes is None else sizes)
@@ -151,7 +151,7 @@ class Blocked(Generic[Block]):
         calls: list[Call] = [
             (block, *piece, *shared) for block, piece in zip(self.handles, own, strict=True)
         ]
-        # One block is everything in one place: that may take long.
+        # A single block is all of the data, so this may take long.
         return self.workers.submit(function, calls, is_long=self.n_blocks == 1)
 
     def _once(self, value: Any) -> Any:
@@ -169,7 +169,7 @@ class Blocked(Generic[Block]):
         if last is None or last[0].dtype != rows.dtype or not np.array_equal(last[0], rows):
             own = rows.copy()
             pieces = [self.workers.keep(piece) for piece in cut(own, self.sizes)]
-            # One assignment: another thread may send other rows meanwhile.
+            # One assignment, because another thread may send other rows meanwhile.
             last = self._sent["last"] = (own, pieces)
         handles: Sequence[Any] = last[1]
         return handles

@@ -16,14 +16,14 @@ from unswayed.errors import InputError
 
 Result = TypeVar("Result")
 
-#: One call: the arguments of a function. Handles among them stand for what they hold.
+#: One call: the arguments of a function. Handles among them stand for their values.
 Call = tuple[Any, ...]
 
 
 class Workers:
     """Threads of this process; subclasses run functions elsewhere.
 
-    ``submit`` returns handles of what functions return, here the results themselves. A handle may
+    ``submit`` returns handles of the functions' results, here the results themselves. A handle may
     be an argument of a later call, alone or in a list; ``gather`` turns handles into results.
     Compiled loops run on all cores, as they do not hold the GIL. All blocks share the same
     threads, so a function that is submitted must not submit anything itself.
@@ -38,14 +38,14 @@ class Workers:
     ) -> list[Any]:
         """Return a handle of ``function(*call)`` for every call, in order.
 
-        ``is_long`` says that nothing else should have to wait for these calls.
+        ``is_long`` means that other calls should not wait for these.
         """
         if len(calls) == 1:
             return [function(*calls[0])]
         return list(_threads(os.getpid()).map(lambda call: function(*call), calls))
 
     def gather(self, handles: Sequence[Any]) -> list[Any]:
-        """Return what the handles stand for."""
+        """Return the values of handles."""
         return list(handles)
 
     def keep(self, value: Any) -> Any:
@@ -60,8 +60,8 @@ HERE = Workers()  # This process
 class DaskWorkers(Workers):
     """The workers of a Dask cluster; a handle is a future.
 
-    Results come from ``client.submit`` of functions that can be run again, never from ``scatter``:
-    then Dask makes what a lost worker held anew, and nothing changes.
+    Results come from ``client.submit`` of repeatable functions, never from ``scatter``: Dask can
+    then recompute the results of a lost worker, with the same bits.
     """
 
     client: Any
@@ -89,7 +89,7 @@ class DaskWorkers(Workers):
 def _threads(process: int) -> ThreadPoolExecutor:
     """Return the threads of a process; a forked child has none of its parent's.
 
-    They are kept: every new one would hold on to memory of its own that others cannot use.
+    They are kept, because every new thread would allocate memory that others cannot use.
     """
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix=f"blocks of {process}")
 
@@ -113,13 +113,13 @@ CONNECT_SECONDS = 10  # Ours: how long to try to reach a scheduler
 def connected(scheduler: str | None) -> Iterator[Any]:
     """Yield a Dask client: of the scheduler at an address, or of processes on this machine."""
     try:
-        distributed: Any = import_module("distributed")  # publishes no types
+        distributed: Any = import_module("distributed")  # has no type hints
     except ImportError as error:
         raise InputError(
             "the Dask engine needs more packages: install unswayed with the extra 'cluster'."
         ) from error
     if scheduler is None:
-        # One thread each: a block is worked on by one thread, here as on any other engine.
+        # One thread per worker: each block is processed by one thread, as on any other engine.
         with (
             distributed.LocalCluster(
                 n_workers=os.cpu_count() or 1, threads_per_worker=1, dashboard_address="127.0.0.1:0"
@@ -139,7 +139,7 @@ def connected(scheduler: str | None) -> Iterator[Any]:
 @contextmanager
 def explained_losses(scheduler: str | None) -> Iterator[None]:
     """Turn the loss of the scheduler or of all workers into an ``InputError``."""
-    log = logging.getLogger("distributed.client")  # which would add a traceback to that
+    log = logging.getLogger("distributed.client")  # which would add a traceback
     log.addFilter(_nothing)
     try:
         yield

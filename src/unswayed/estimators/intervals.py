@@ -1,7 +1,7 @@
 """Intervals for a mean when some of the points may be bad.
 
-With a range or a deviation of the good points they hold in finite samples, without any assumption;
-else by a normal approximation.
+With a range or a deviation of the good points they hold in finite samples without further
+assumptions; otherwise by a normal approximation.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ FEWEST_GOOD = 5  # Ours: with fewer good points than this no normal approximatio
 
 FEWEST_CARRIERS = 3.0
 """Ours: the fourth-moment count (Σd²)²/Σd⁴ of points that carry the variance must reach this. Of
-1,000 groups of zero-inflated log-normal points, 2 to 20 % of them not zero, deviation 1 in logs,
-97.7 % or more were covered where .98 was stated; 92.5 % or more at a deviation of 1.5."""
+1,000 groups of zero-inflated log-normal points (2 to 20 % of them non-zero, log-scale deviation 1),
+at least 97.7 % were covered at a stated level of .98; 92.5 % at a deviation of 1.5."""
 
 
 class Intervals(NamedTuple):
@@ -43,7 +43,7 @@ def mean_intervals(
     """Return an interval for the mean that the good points of each group were drawn with.
 
     ``values`` and ``groups``, shape ``(n_values,)``, are the points and the group of each;
-    ``n_bad``, shape ``(n_groups,)``, says how many points of each group may be bad.
+    ``n_bad``, shape ``(n_groups,)``, is the number of points of each group that may be bad.
     ``failure_probability`` is allowed for each group.
 
     Assumption: the normal approximation. Good points are independent with a common mean (variances
@@ -86,7 +86,7 @@ def _free_intervals(
         good = n - n_bad[g]
         if good < FEWEST_GOOD:
             continue
-        origin = points[n // 2]  # differences from it keep their digits at any offset
+        origin = points[n // 2]  # Differences from it keep their digits for any offset.
         smallest, largest, total = 0.0, 0.0, 0.0
         for j in range(n):
             d = points[j] - origin
@@ -117,11 +117,12 @@ def _free_intervals(
 
 
 N_BETS = 9  # Ours: number of averaged betting strategies, for deviations down to 1/250 of the range
-WILD_SHARES = (0.0, 0.25, 1.0)  # Ours: shares of the bad points that are wild, which bets suit
+# Ours: assumed shares of outliers among the bad points, which the bets are tuned to
+WILD_SHARES = (0.0, 0.25, 1.0)
 STEPS = 20  # Ours: bisections, to a millionth of the sampling error; ends are rounded outwards
 TOGETHER = 16  # Number of factors multiplied between logarithms, which are slow
 FARTHEST = 1e12  # Ours: interval ends beyond this many deviations count as infinite
-LARGEST_FACTOR = 1e9  # Ours: keeps such products finite; a smaller factor is on the safe side
+LARGEST_FACTOR = 1e9  # Ours: keeps products finite; smaller factors are conservative
 
 
 def bounded_mean_intervals(
@@ -136,10 +137,11 @@ def bounded_mean_intervals(
 ) -> Intervals:
     """Return an interval for the mean of the good points of each group.
 
-    Infinite where there is no bound: without a range, where half of the points may be bad, or where
-    points contradict what is stated. Parameters are those of ``mean_intervals``; ``value_range``,
-    the smallest and the largest value that a good point can have; and ``deviation``, its largest
-    standard deviation. One of the two is needed; with both, both are used.
+    Infinite where there is no bound: without a range, with half of the points possibly bad, or if
+    points contradict the stated bounds. Parameters are those of ``mean_intervals``;
+    ``value_range``, the smallest and the largest value that a good point can have; and
+    ``deviation``, its largest standard deviation. One of the two is needed; with both, both are
+    used.
 
     Guarantee: good points are independent with the mean μ of their group, within the range or with
     the deviation; they need not be alike. Then the interval holds, in finite samples, whatever the
@@ -164,7 +166,7 @@ def bounded_mean_intervals(
         raise InputError("without a range or a deviation a mean has no bound; give one of them.")
     ordered, starts = sort_within_groups(values, groups, n_groups)
     low, high = np.full(n_groups, -np.inf), np.full(n_groups, np.inf)
-    # Two ends, by each of what is known.
+    # Both ends, by range and by deviation.
     level = math.log(2.0 / delta * (1 + (value_range is not None and deviation is not None)))
     if value_range is not None:
         first, span = value_range[0], value_range[1] - value_range[0]
@@ -177,7 +179,7 @@ def bounded_mean_intervals(
         high = np.minimum(high, deviation * _deviation_ends(units, starts, n_bad, level))
         mirrored = _mirrored(units, starts, 0.0)
         low = np.maximum(low, -deviation * _deviation_ends(mirrored, starts, n_bad, level))
-    # Where the ends cross there are more bad points than stated, and nothing is known.
+    # Where the ends cross there are more bad points than stated, so there is no bound.
     is_empty = low > high
     first, last = (-np.inf, np.inf) if value_range is None else value_range
     return Intervals(np.where(is_empty, first, low), np.where(is_empty, last, high))
@@ -221,7 +223,7 @@ def _range_ends(ordered: FloatArray, starts: IntArray, n_bad: IntArray, level: f
 def _beats_range(points: FloatArray, bets: FloatArray, m: float, needed: float) -> bool:
     """Return whether bets that the mean is below m gain more than chance explains.
 
-    A bet is valid if no point could make it negative. More become valid as m grows, so this is
+    A bet is valid if no point could make it negative. More bets become valid as m grows, so this is
     monotone in m.
     """
     total = 0.0
@@ -247,7 +249,7 @@ def _beats_range(points: FloatArray, bets: FloatArray, m: float, needed: float) 
 def _deviation_ends(
     ordered: FloatArray, starts: IntArray, n_bad: IntArray, level: float
 ) -> FloatArray:
-    """Return the smallest mean of points of deviation one that is known to be too large."""
+    """Return the smallest mean of points with deviation one that is rejected as too large."""
     ends = np.full(starts.size - 1, np.inf)
     needed = level + np.log(N_BETS)
     bets = np.empty(N_BETS)
@@ -261,7 +263,7 @@ def _deviation_ends(
             best = np.sqrt(2.0 * (needed + WILD_SHARES[i] * k * np.log(2.0)) / n_good)
             for j in range(3):
                 bets[3 * i + j] = best * 2.0 ** (j - 1)
-        # Away from the middle, twice as far each time, until the end lies between two places.
+        # Outwards from the middle, doubling the step, until the end is bracketed.
         low = high = points[points.size // 2]
         step = 1.0
         if _beats_deviation(points, k, bets, low, needed):
@@ -294,7 +296,7 @@ def _beats_deviation(points: FloatArray, k: int, bets: FloatArray, m: float, nee
             for i in range(first, min(first + TOGETHER, points.size)):
                 y = max(bet * (m - points[i]), -1.0)
                 factor = min(1.0 + y + 0.5 * y * y, LARGEST_FACTOR) * fee
-                if i >= k or factor < 1.0:  # the k smallest may be bad, or not
+                if i >= k or factor < 1.0:  # the k smallest may be bad
                     product *= factor
             gain += np.log(product)
         if gain > needed:

@@ -45,7 +45,7 @@ def as_rows(matrix: RowMatrix) -> tuple[Rows, FloatArray | None]:
     which would drown the spread of the rows in rounding errors. The origin of others is None.
     """
     origin = None
-    if isinstance(matrix, Rows):  # such as those of a cluster
+    if isinstance(matrix, Rows):  # for example those of a cluster
         rows = matrix
     else:
         if sparse.issparse(matrix):
@@ -127,8 +127,8 @@ class SparseRows:
 
     def project(self, centre: FloatArray, directions: FloatArray) -> FloatArray:
         """Return the centred rows times directions of shape ``(n_columns, k)``."""
-        # Contiguous before any product: those of strided arrays round otherwise, and strides are
-        # lost on the way to another process.
+        # Contiguous before any product: products of strided arrays round differently, and strides
+        # are lost when sent to another process.
         directions = np.ascontiguousarray(directions)
         return _project(self.data, self.indices, self.indptr, directions, centre @ directions)
 
@@ -178,7 +178,7 @@ def _squared_distances(
         square = unstored
         for k in range(indptr[i], indptr[i + 1]):
             square += data[k] * (data[k] - 2.0 * centre[indices[k]])
-        out[i] = max(square, 0.0)  # rounding can leave a speck below zero
+        out[i] = max(square, 0.0)  # rounding can leave a value slightly below zero
     return out
 
 
@@ -223,7 +223,7 @@ def _project(
 def _dot(data: FloatArray, indices: IndexArray, first: int, last: int, v: FloatArray) -> float:
     """Return x·v of the row that is stored from ``first`` up to ``last``.
 
-    Four sums at a time: in one, every addition would wait for the one before.
+    Four partial sums, so that additions need not wait for each other.
     """
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     k = first

@@ -41,8 +41,8 @@ BLATANT_DEVIATIONS = 10.0
 By Chebyshev at most one good row in a hundred lies there."""
 
 COARSE_FACTOR = 1e6
-"""Ours: rows whose largest entry exceeds the typical row's by this factor are dropped unseen, since
-their squares would drown the other rows in rounding errors."""
+"""Ours: rows whose largest entry exceeds the typical row's by this factor are dropped at once,
+since their squares would drown the other rows in rounding errors."""
 
 LARGEST_MAGNITUDE = 1e120  # Ours: beyond it, or its inverse, squares leave the range of floats
 LEAST_PROGRESS = 0.1  # Ours: a round that would remove less than this many rows ends the rounds
@@ -59,7 +59,7 @@ fraction allows. ``"iterations"``: the round limit was reached.
 
 @dataclass(frozen=True, slots=True)
 class SpectrumStep:
-    """One look at the spectrum: the largest variance of the kept rows, and the honest limit."""
+    """The spectrum in one round: the largest variance of the kept rows, and the honest limit."""
 
     top_eigenvalue: float
     threshold: float
@@ -71,15 +71,15 @@ class MeanEstimate:
     """The estimate of a mean vector."""
 
     estimate: FloatArray  # shape (n_columns,), the weighted mean of the rows
-    weights: FloatArray  # shape (n_rows,), in [0, 1]: what each row was left with
+    weights: FloatArray  # shape (n_rows,), remaining weights in [0, 1]
     iterations: int  # rounds in which weight was removed
-    spectrum: tuple[SpectrumStep, ...]  # one for each time the spectrum was looked at
+    spectrum: tuple[SpectrumStep, ...]  # one for each computation of the spectrum
     stopped: StopReason
     removed: float  # share of the starting weight
 
 
 class Suspicion(NamedTuple):
-    """Share that each row may keep of its weight, and how many honest deviations it lies out."""
+    """Fraction of its weight that each row may keep, and its distance in honest deviations."""
 
     shares: FloatArray
     deviations: FloatArray
@@ -94,7 +94,7 @@ class Look:
         self.noise = HonestNoise(variances, sample.effective_rows)
         top = top_direction(sample, start)
         self.eigenvalue = top.value
-        # Where the top direction may lie once some of the rows lost weight.
+        # Guess of the top direction after some rows lost weight.
         self.next_start = top.vector + top.runner_up
         direction = top.vector[:, None]
         self.projections = sample.rows.each(SparseRows.project, sample.centre, direction)[:, 0]
@@ -121,7 +121,7 @@ def prune(
     # Idle BLAS threads would spin on a core that the kernels could use.
     with threadpool_limits(limits=1, user_api="blas"):
         start_total = float(weights.sum())
-        if alpha == 0.0:  # nobody may be removed
+        if alpha == 0.0:  # no budget
             sample = WeightedRows.centred(rows, weights)
         else:
             is_sane = _is_sane(rows)
@@ -134,7 +134,7 @@ def prune(
     return MeanEstimate(
         estimate=sample.centre if origin is None else sample.centre + origin,
         weights=weights,
-        iterations=max(len(spectrum) - 1, 0),  # each look but the first follows a removal
+        iterations=max(len(spectrum) - 1, 0),  # each iteration but the first follows a removal
         spectrum=spectrum,
         stopped=stopped,
         removed=max(0.0, 1.0 - sample.total / start_total),
@@ -200,7 +200,7 @@ def _rounds(
             stopped = "budget"
             break
         start = look.next_start
-        # Running sums round: what is lost may exceed what was there by a speck.
+        # Running sums round, so slightly more than the total may seem lost.
         sample = WeightedRows.centred(rows, np.maximum(sample.weights - lost, 0.0))
     return sample, tuple(spectrum), stopped
 
@@ -210,7 +210,7 @@ def _within_budget(
 ) -> FloatArray:
     """Return the weight to remove, the most extreme rows first, as far as there is room.
 
-    Blatant rows may use the largest room, all others only what these leave of the ordinary room.
+    Blatant rows may use the larger budget, all others only what these leave of the ordinary one.
     """
     chosen = np.flatnonzero(wanted > 0.0)
     inward = chosen[np.argsort(-deviations[chosen], kind="stable")]
@@ -245,9 +245,9 @@ def spectral_filter(
     distinguished from an attack. Starting weights of the rows are equal if not given.
 
     Guarantee (Diakonikolas et al. 2017, for their filter): if good rows have covariance ⪯ σ²I and
-    n is large against d log d, the error is O(σ sqrt(alpha)). What it rests on holds here: the
-    rounds end only when the top eigenvalue is of the order of the honest one, when the excess of
-    every tail is within chance, or when 2 alpha of the weight is gone.
+    n is large against d log d, the error is O(σ sqrt(alpha)). Its conditions hold here: the rounds
+    end only when the top eigenvalue is of the order of the honest one, when the excess of every
+    tail is within chance, or when 2 alpha of the weight is removed.
     Deviations: σ is estimated; tails are compared with a normal law rather than weighed by the
     squared projection, which is sharper for rows that sum many entries; rows beyond ten
     deviations may be removed past the budget, up to half of the weight in all.
@@ -298,7 +298,7 @@ def quantum_entropy_mean(
     matrix ``U = exp(c Σ M)/tr``, which spreads over all directions of large variance (matrix
     multiplicative weights). The exponential is never formed: it is applied to random vectors by a
     Chebyshev series in products with the rows. The seed fixes these vectors: keep it secret from
-    whoever chooses the rows.
+    anybody who chooses rows.
 
     Guarantee (Dong, Hopkins and Li 2019, for their algorithm): if good rows have covariance ⪯ σ²I
     and n is large against d log d, an error of O(σ sqrt(alpha)) after O(log d) rounds, however many
@@ -333,7 +333,7 @@ class _EntropyScore:
             self.past_weights = np.zeros_like(sample.weights)
             self.first_eigenvalue = look.eigenvalue
             self.n_rounds = 0
-        # The sum of the epoch's covariances, up to the small drift of their centres.
+        # The sum of the epoch's covariances, up to the drift of their centres.
         self.past_weights = self.past_weights + sample.weights / sample.total
         self.n_rounds += 1
         root = self._density_root(WeightedRows.centred(sample.rows, self.past_weights))
@@ -358,8 +358,8 @@ class _EntropyScore:
         """Return ``(n_columns, k)`` vectors R with R Rᵀ ≈ U, the density matrix of the epoch."""
         n_columns = epoch.rows.shape[1]
         sharpness = SHARPNESS_PER_LOG_DIMENSION * math.log(max(n_columns, 2))
-        # The weights sum to the number of rounds, and so the mean covariance has top eigenvalue
-        # at most the first of the epoch, but for what drifting centres add.
+        # The weights sum to the number of rounds, so the top eigenvalue of the mean covariance is
+        # at most that of the epoch's start, up to drifting centres.
         top = EIGENVALUE_MARGIN * self.first_eigenvalue
         sketch = generator(self.seed, "quantum entropy").standard_normal(
             (n_columns, min(N_SKETCHES, n_columns))

@@ -1,7 +1,7 @@
 """Top eigenvalue of weighted rows, its honest limit, and scores of outlying rows.
 
-Weighted quantiles and the excess of a tail over a law; the top eigenpair of an operator that is
-known by its products alone; and the spectrum of weighted rows.
+Weighted quantiles and the excess of a tail over a distribution; the top eigenpair of an operator
+given by its products; and the spectrum of weighted rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def weighted_quantile(values: FloatArray, weights: FloatArray, level: float) -> 
     order = np.argsort(values)
     order = order[weights[order] > 0.0]
     ordered, below = values[order], np.cumsum(weights[order])
-    slack = 1e-12 * below[-1]  # a level that falls on an edge must not depend on rounding
+    slack = 1e-12 * below[-1]  # a level on an edge must not depend on rounding
     least = level * below[-1] - slack
     low = ordered[np.searchsorted(below, least)]
     beyond = int(np.searchsorted(ordered, low, side="right"))
@@ -53,7 +53,7 @@ def kept_shares(scores: FloatArray, weights: FloatArray, law_tails: FloatArray) 
     with the score. The allowance vanishes far out, so no row is too far to be removed. All arrays
     have shape ``(n_rows,)``.
     """
-    # Only the outer half counts as a tail: if the reference law is too wide, rows in the middle
+    # Only the outer half is a tail: if the reference distribution is too wide, rows in the middle
     # must not be down-weighted.
     outer = np.flatnonzero(law_tails < 0.5)
     outward = outer[np.argsort(scores[outer], kind="stable")]
@@ -63,7 +63,7 @@ def kept_shares(scores: FloatArray, weights: FloatArray, law_tails: FloatArray) 
     shares = np.ones(outer.size)
     np.divide(allowed, tails, out=shares, where=tails > 0.0)
     np.minimum.accumulate(np.minimum(shares, 1.0), out=shares)
-    # Tied rows share the fate of the first of them, whatever their order.
+    # Tied rows are treated like the first of them, whatever their order.
     ordered = scores[outward]
     kept = np.ones(scores.size)
     kept[outward] = shares[np.searchsorted(ordered, ordered)]
@@ -80,7 +80,7 @@ class TopEigenpair:
 
     value: float
     vector: FloatArray
-    runner_up: FloatArray  # next eigenvector, as far as it was seen, or zero: where to start next
+    runner_up: FloatArray  # next eigenvector as far as known, or zero: the next starting vector
 
 
 def top_eigenpair(
@@ -94,8 +94,8 @@ def top_eigenpair(
 
     Lanczos with full reorthogonalisation, from a direction whose product ``image`` the caller knows
     already, until ‖A·x − θ·x‖ ≤ tolerance·θ. Then some eigenvalue lies within tolerance·θ of θ, and
-    θ itself is never too large. Unlike ARPACK, which looks at the residual only when its basis of
-    twenty is full, it looks after every product: products are what costs here.
+    θ itself is never too large. Unlike ARPACK, which checks the residual only when its basis of
+    twenty is full, it checks after every product, as products dominate the cost.
 
     >>> diagonal = np.arange(1.0, 101.0)
     >>> start = np.ones(100)
@@ -148,16 +148,16 @@ def _searched(
 
 LANCZOS_TOLERANCE = 1e-2  # Ours: relative error of the top eigenvalue, as sharp as thresholds are
 RANDOM_PART = 0.5
-"""Ours: length of the random part of the Lanczos start beside the last direction. It is large,
-so that another direction is not missed for one that has hardly changed."""
+"""Ours: norm of the random part of the Lanczos starting vector, relative to the previous direction.
+It is large, so that a new direction is not missed in favour of one that has hardly changed."""
 
 SMALL_DIMENSION = 32  # Ours: up to here the covariance is formed and solved directly
 FAR_ROW = 4.0  # Ours: cap on a squared distance in column variances, in typical ones
 TIE = 1e-9  # Ours: empty rows all lie equally far from the centre, up to this share
 
 COLUMN_MARGIN = 1.0
-"""Ours: column variances are believed up to sqrt(2 log d), where the largest of d normal numbers
-lies, plus this many deviations above their median, in logs."""
+"""Ours: column variances are trusted up to sqrt(2 log d), the expected maximum of d normal numbers,
+plus this many deviations above their median, in logs."""
 
 CHANCE_DEVIATIONS = 2.45  # Ours: sqrt(2 log(1/0.05)), by which honest spectra may exceed a limit
 MEDIAN_DEVIATION_ERROR = 1.17  # Relative error of a normal law's median deviation, times sqrt(n)
@@ -246,7 +246,7 @@ def believable_column_variances(sample: WeightedRows, *, alpha: float) -> FloatA
 def _far_distance(distances: FloatArray, sample: WeightedRows, alpha: float) -> float:
     """Return the squared distance beyond which a row is far out, given how unequal rows are."""
     weights, bad = sample.weights, alpha
-    # Twice the stated fraction is withstood, unless that leaves only empty rows to judge by.
+    # Twice the stated fraction is tolerated, unless that leaves only empty rows for the estimate.
     typical = weighted_quantile(distances, weights, max(0.5, 1.0 - 2.0 * bad))
     is_apart = distances > weighted_quantile(distances, weights, 0.25) * (1.0 + TIE)
     if float(weights[is_apart].sum()) <= 2.0 * bad * sample.total:
@@ -256,8 +256,8 @@ def _far_distance(distances: FloatArray, sample: WeightedRows, alpha: float) -> 
     spread = math.sqrt(robust_variance(logs, weights[is_apart], middle))
     # The log of a chi-squared variable spreads too, in few dimensions by much.
     usual = math.sqrt(float(special.polygamma(1, 0.5 * sample.rows.shape[1])))
-    # Where honest rows differ more in length than normal rows do, far means further: to where the
-    # largest of n normal numbers lies.
+    # If honest row lengths vary more than those of normal rows, the threshold is higher: at the
+    # expected maximum of n normal numbers.
     reach = math.sqrt(2.0 * math.log(max(sample.effective_rows, 2.0)))
     return FAR_ROW * typical * math.exp(reach * max(0.0, spread - usual))
 
@@ -283,11 +283,11 @@ class HonestNoise:
     def variance_and_threshold(
         self, direction_masses: FloatArray, robust_spread: float
     ) -> tuple[float, float]:
-        """Return the honest variance along directions, and what it may reach by chance.
+        """Return the honest variance along directions, and the value that it may reach by chance.
 
-        It is the larger of two guesses. The robust spread of the projections follows whatever
-        covariance the good rows have, but sees nothing when most projections are zero. The limit
-        for independent columns is right for sparse rows of any tail, but knows no correlation.
+        It is the larger of two estimates. The robust spread of the projections adapts to any
+        covariance of the good rows, but is zero when most projections are zero. The limit for
+        independent columns is valid for sparse rows with any tails, but ignores correlations.
         """
         limit = self.limit(direction_masses)
         # By chance the root of a variance errs by a share of about 1/sqrt(n).

@@ -23,8 +23,8 @@ DEFAULT_FAILURE_PROBABILITY = 0.05  # Ours. Callers with many groups divide it b
 class UnivariateEstimate:
     """The estimate of one mean.
 
-    ``is_covered`` says whether the method withstands an upper quantile of the number of bad points,
-    or there were too few points for that.
+    ``is_covered`` is True if the method withstands an upper quantile of the number of bad points,
+    and False if there were too few points for that.
     """
 
     estimate: float
@@ -36,11 +36,11 @@ class GroupedEstimates:
     """Trimmed means of many groups; both arrays have shape ``(n_groups,)``."""
 
     estimates: FloatArray  # NaN for a group without points
-    is_covered: BoolArray  # else the group was too small, and its median was taken
+    is_covered: BoolArray  # False if the group was too small, and its median was used
 
 
 def _checked_points(values: ArrayLike) -> FloatArray:
-    """Return the points of a one-dimensional estimator as floats, or say what is wrong."""
+    """Return the points of a one-dimensional estimator as floats; raise if they are invalid."""
     points = np.asarray(values, dtype=np.float64)
     if points.ndim != 1:
         raise InputError(f"values has {points.ndim} dimensions: give a one-dimensional array.")
@@ -51,7 +51,7 @@ def _checked_points(values: ArrayLike) -> FloatArray:
 
 
 def check_failure_probability(value: float) -> float:
-    """Return the failure probability as a float, or say why it cannot be one."""
+    """Return the failure probability as a float; raise if it is invalid."""
     if not 0.0 < value < 1.0:  # also refuses NaN
         raise InputError(f"failure_probability is {value}: it must lie between 0 and 1.")
     return float(value)
@@ -64,12 +64,12 @@ def trim_count(n_points: IntArray, *, alpha: float, failure_probability: float) 
 def trim_count(
     n_points: int | IntArray, *, alpha: float, failure_probability: float
 ) -> int | IntArray:
-    """Return how many bad points a random group holds at most, but for the failure probability.
+    """Return an upper bound on the bad points in a random group, up to the failure probability.
 
     The smallest ``k`` with ``P(Binomial(n, alpha) > k) <= failure_probability``, for the size of a
     group or an array of sizes; trimming ``ceil(alpha * n)`` points instead fails about half of the
     time. It can reach half of a small group: ``trimmed_mean`` then falls back to the median and
-    says so.
+    reports that.
 
     Guarantee: for members drawn independently, exact; without replacement, on the safe side, as the
     hypergeometric law is less spread. The paper trims a fixed multiple of the expected count.
@@ -229,7 +229,7 @@ def _kernel(
         stored = ordered[starts[g] : starts[g + 1]]
         n_negative = np.searchsorted(stored, 0.0)
         n_zero = n - stored.size
-        # Ranks [cut, n - cut) are kept. Stored point j has rank j, or j + n_zero when positive.
+        # Ranks [cut, n - cut) are kept. Stored point j has rank j, or j + n_zero if it is positive.
         total = 0.0
         for j in range(stored.size):
             rank = j if j < n_negative else j + n_zero

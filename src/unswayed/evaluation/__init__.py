@@ -1,4 +1,4 @@
-"""How good a policy is for honest users, from the log of another one."""
+"""Off-policy evaluation for honest users, from the log of another policy."""
 
 from unswayed.evaluation.evaluating import evaluate_policy
 from unswayed.evaluation.results import Evaluation

@@ -9,11 +9,12 @@ value is
 and an uplift is the same with the differences of the sums and of w between two policies. Users are
 independent and their plays are not, so variances are those of the users' influences.
 
-*Unseen lies.* How far could accounts that lie unseen have moved it, if they are at most a share x?
-With factors c_i, an estimate is a model's part plus Σ_i c_i (r_i − m_i) / Σ_i 1, so a user adds the
-residual sum S_u = Σ c_i (r_i − m_i). Given what an honest user met, S_u is a sum of independent
-rewards around n_u·m, where m is what is to be bounded. Its spread is known from the rewards in the
-same cells, and tastes of honest users can only add to it. Let z_u(m) = (S_u − n_u·m)/sd(S_u).
+*Undetected lies.* How far can undetected liars, at most a share x of the accounts, have moved the
+estimate? With factors c_i, an estimate is a model's part plus Σ_i c_i (r_i − m_i) / Σ_i 1, so a
+user adds the residual sum S_u = Σ c_i (r_i − m_i). Given the cells that an honest user met, S_u is
+a sum of independent rewards around n_u·m, where m is to be bounded. Its spread is known from the
+rewards in the same cells, and tastes of honest users can only add to it. Let z_u(m) = (S_u −
+n_u·m)/sd(S_u).
 
 For every m that may be true, honest users are at least 1 − x of all. So whatever the others report,
 and for every t,
@@ -46,18 +47,19 @@ CONFIDENCE = 0.95
 """Level of every interval."""
 
 MOST_EVENTS, DRAWS, FEW_DRAWS = 200_000, 8, 2
-"""Ours: honest rewards are redrawn for users with about this many events, so many times; and how
-often where many shares are tried."""
+"""Ours: honest rewards are redrawn for users with about this many events, this many times; and how
+many times if many shares are tried."""
 
 DOUBT = 3.0
 """Ours: odds of membership in a coalition that was found may be wrong by this factor. Chosen on the
-part development of ``benchmarks/evaluate.py``: with 1, intervals held in .75 to .94 of the logs."""
+part development of ``benchmarks/evaluate.py``: with 1, intervals held in only .75 to .94 of the
+logs."""
 
 THRESHOLDS = np.linspace(-3.0, 2.5, 45)
 """Thresholds t that are considered."""
 
 MIDDLE = np.linspace(0.25, 0.75, 11)
-"""Quantiles that are compared to estimate a scale; a few accounts could move outer ones."""
+"""Quantiles that are compared to estimate a scale; a few accounts could move more extreme ones."""
 
 Z = float(special.ndtri((1.0 + CONFIDENCE) / 2.0))
 
@@ -168,7 +170,7 @@ class _Law:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Honest:
-    """What honest accounts would have reported, and which accounts may be honest.
+    """Rewards that honest accounts would have reported, and which accounts may be honest.
 
     Rewards of a sample of the users are redrawn from honest ones in the same cells. If the true
     mean differs from the observed one, lies are among the largest rewards of a cell, or among the
@@ -183,7 +185,7 @@ class Honest:
     sampled: IntArray  # events that are redrawn, by cell
     cells: IntArray  # shape (n_sampled,), their cells
     uniforms: FloatArray  # shape (DRAWS, n_sampled)
-    share: float = 0.0  # x, with the accounts that were found
+    share: float = 0.0  # x, including the detected accounts
     # Shape (3, n_draws, n_sampled), residuals: redrawn from all rewards, without the largest, and
     # without the smallest.
     draws: FloatArray = field(default_factory=lambda: np.empty((3, 0, 0)))
@@ -200,15 +202,15 @@ class Honest:
         variances = (squares / np.maximum(law.masses, 1e-300))[cells]
         is_drawn = rng.random(len(honesty)) < MOST_EVENTS / len(users)
         sampled = np.flatnonzero(is_drawn[users])
-        # The order of the rows does not matter, and neighbours are found in the same memory.
+        # The order of the rows does not matter, but neighbours then share cache lines.
         sampled = sampled[np.lexsort((rewards[sampled], users[sampled], cells[sampled]))]
         uniforms = rng.random((DRAWS, len(sampled)))
         span = float(rewards.min()), float(rewards.max())
         return cls(users, variances, honesty, span, law, sampled, cells[sampled], uniforms)
 
     def hiding(self, share: float, *, draws: int = DRAWS) -> Honest:
-        """Return the same if up to this share of the accounts colludes."""
-        # The rest of the share after those who were found.
+        """Return the same with up to this share of the accounts colluding undetected."""
+        # The share that remains after the detected accounts.
         unseen = min(max(0.0, 1.0 - (1.0 - share) / float(self.honesty.mean())), 0.9)
         parts = (0.0, 1.0), (0.0, 1.0 - unseen), (unseen, 1.0)
         uniforms = self.uniforms[:draws]
@@ -217,11 +219,11 @@ class Honest:
 
     @property
     def weights(self) -> FloatArray:
-        """Largest plausible probability of each account to be honest; shape (n_users,)."""
+        """Largest plausible probability that each account is honest; shape (n_users,)."""
         return np.asarray(self.honesty * DOUBT / (1.0 - self.honesty + self.honesty * DOUBT))
 
     def rows(self, selected: BoolArray) -> Honest:
-        """Return what is known of some events."""
+        """Return the same for some events."""
         is_kept = selected[self.sampled]
         return replace(
             self,
@@ -240,7 +242,7 @@ class Honest:
         variances = np.bincount(users, factors**2 * self.variances, n_users)
         is_seen = variances > 1e-12 * max(float(variances.max(initial=0.0)), 1e-300)
         n = int(is_seen.sum())
-        if n < 2:  # without any spread, nothing was moved; with one account, nothing is known
+        if n < 2:  # without variance, nothing was shifted; with one account, nothing is known
             return (0.0, 0.0) if n == 0 else (-np.inf, np.inf)
         unit = np.sqrt(variances[is_seen])
 
@@ -281,9 +283,9 @@ class Honest:
 def _least_scale(seen: FloatArray, drawn: FloatArray, share: float) -> float:
     """Return the smallest plausible scale of honest residuals; lies may have inflated them.
 
-    Both are squared residuals of accounts, by what is expected of them. Even if all who lie have
-    larger ones than the rest, the rest is honest: its quantile p is at least the quantile
-    (1 − x)·p of all.
+    Both are squared residuals of accounts, relative to their expectation. Even if all liars have
+    larger residuals than the rest, the rest is honest: its quantile p is at least the quantile (1 −
+    x)·p of all.
     """
     usual = float(np.quantile(drawn, MIDDLE).mean())
     least = float(np.quantile(seen, (1.0 - share) * MIDDLE).mean())
@@ -291,7 +293,7 @@ def _least_scale(seen: FloatArray, drawn: FloatArray, share: float) -> float:
 
 
 def _threshold(share: float, n: int, scale: float) -> float:
-    """Return the threshold with the smallest bound for normal z, if ``share`` may lie unseen."""
+    """Return the threshold with the smallest bound for normal z, if a ``share`` lies undetected."""
     t, density = THRESHOLDS, np.exp(-(THRESHOLDS**2) / 2.0) / np.sqrt(2.0 * np.pi)
     beyond = special.ndtr(-t)
     first, second = density - t * beyond, (1.0 + t**2) * beyond - t * density  # of (z − t)₊
@@ -309,23 +311,23 @@ def _largest(
     share: float,
     t: float,
 ) -> float:
-    """Return the largest m at which enough accounts are left beyond the threshold.
+    """Return the largest m for which enough accounts lie beyond the threshold.
 
-    ``sizes`` are weights of accounts times their spread. ``honest`` has z of honest accounts if
-    rewards are as seen, if lies hide in them, and their sizes.
+    ``sizes`` are the weights of accounts times their standard deviations. ``honest`` has z of
+    honest accounts if rewards are as seen, if lies hide in them, and their sizes.
     """
     n = (1.0 - share) * len(z)
     centre = float(sizes @ z) / max(float(sizes @ visits), 1e-300)
     near, far = (honest[2] * np.maximum(one - t, 0.0) for one in honest[:2])
     seen = sizes * np.maximum(z - centre * visits - t, 0.0)
-    # Tastes make the seen ones vary more.
+    # Tastes increase the variance of observed residuals.
     noise = Z * float(np.sqrt(n * max(float(near.var()), float(seen.var()))))
 
     def excess(m: float) -> float:
         needed = n * min(float(near.mean()), float(far.mean())) - noise
         return float(sizes @ np.maximum(z - m * visits - t, 0.0)) - needed
 
-    # Doubled steps, so that the search ends even where nothing bounds m.
+    # Step sizes double, so that the search ends even if m is unbounded.
     steps = (2.0 ** np.arange(61) - 1.0) / float(visits.mean())
     high = next((centre + step for step in steps if excess(centre + step) <= 0.0), None)
     if high is None:

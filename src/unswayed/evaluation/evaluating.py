@@ -1,15 +1,15 @@
 """Estimate the value of a policy for honest users from a log.
 
 A policy that was chosen for its rewards in a log looks better there than it is (the winner's
-curse). If it came from the log that it is evaluated on, or if that cannot be told, it is
-cross-fitted: learned again on one half of the users, in the same way, and evaluated on the other
-half, and the other way round. So no account is on both sides. The model of rewards is
-fitted on the same half. Splits are repeated and their results averaged: with one split, or with
-more and smaller folds, errors of the folds go together and intervals are too narrow.
+curse). If it came from the log that it is evaluated on, or if that is unknown, it is cross-fitted:
+learned again in the same way on one half of the users and evaluated on the other half, and vice
+versa. So no account is on both sides. The model of rewards is fitted on the same half. Splits are
+repeated and their results averaged: with one split, or with more and smaller folds, errors of the
+folds go together and intervals are too narrow.
 
 Half of the users teach a little less than all of them, and a policy is at most as good as it looks
 on the events that it was chosen on. So the lower end of an interval comes from cross-fitting, and
-the upper end from the policy as it is.
+the upper end from the policy without it.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ MOST_CONTEXTS = 20
 """Ours: contexts that are broken down, the most frequent first."""
 
 LARGEST_SHARE = 0.49
-"""Largest share that is tried: a colluding majority makes every result possible."""
+"""Largest share that is tried: with a colluding majority any result is possible."""
 
 PROBABILITY = "probability"
 """Column of a table of a stochastic policy, beside those of the context and the action."""
 
 OTHER_LOG = "it was learned from another log"
-"""Reason why a policy is evaluated as it is."""
+"""Reason why a policy is evaluated without cross-fitting."""
 
 KEPT_LEAVES = (
     "the policy was learned again with the leaves it has, which may have been learned from these "
@@ -87,7 +87,7 @@ FEWEST_USERS, SPLITS = 4, 3
 
 
 class Judged(NamedTuple):
-    """A policy on the events of a log."""
+    """A policy evaluated on the events of a log."""
 
     table: FloatArray  # shape (n_contexts, n_actions), probabilities of actions
     fitting: Fitting
@@ -112,7 +112,7 @@ def evaluate_policy(
     on_step: Listener = lambda _: None,
     **names: Any,
 ) -> Evaluation:
-    """Estimate how much better a policy is for honest users, from a log of another one.
+    """Estimate a policy's value for honest users from a log of another policy, and its uplift.
 
     Parameters
     ----------
@@ -163,7 +163,8 @@ def evaluate_policy(
         if partition is not None:
             columns = replace(columns or Columns(), features=partition.names)
         elif columns is not None and columns.bins and isinstance(policy, Policy):
-            edges = policy.context_columns[1]  # those of this log would name other contexts
+            # leaves of a partition learned on this log would be other contexts
+            edges = policy.context_columns[1]
             columns = replace(columns, bins={**columns.bins, **edges})
         reading = read_events(
             source,
@@ -270,7 +271,7 @@ class Comparison(NamedTuple):
         policies: Sequence[Judged],
         weights: FloatArray,
     ) -> Comparison:
-        """Compare a policy with a baseline, or with what was logged if there is one policy only.
+        """Compare a policy with a baseline, or with the logging policy if only one policy is given.
 
         ``inverse`` are inverse propensities of the events.
         """
@@ -288,7 +289,7 @@ class Comparison(NamedTuple):
             for one in policies:
                 is_crossed = split is not None and one.halves
                 table = np.stack(one.halves[split] if is_crossed else [one.table] * len(masks))
-                beside = 1.0 - table.sum(axis=2, keepdims=True)  # actions that the log lacks
+                beside = 1.0 - table.sum(axis=2, keepdims=True)  # actions missing from the log
                 expected = (np.append(table, beside, 2) * model).sum(axis=2)[halves, s]
                 pair.append(Terms(users, expected, table[halves, s, a] * inverse, residuals))
             logged = Terms(users, fitted, np.ones(len(events)), residuals)
@@ -301,9 +302,9 @@ class Comparison(NamedTuple):
         return self._replace(terms=some)
 
     def estimates(self, honest: Honest | None = None) -> EvaluatedBy:
-        """Return the value, the uplift, and the uplift if nobody lies unseen.
+        """Return the value, the uplift, and the uplift without undetected lies.
 
-        For all users alike, or for honest ones with all that may be hidden.
+        For all users alike, or for honest ones, allowing for undetected lies.
         """
         value, uplift = zip(*self.terms, strict=True)
         return EvaluatedBy(
@@ -322,18 +323,18 @@ class Comparison(NamedTuple):
     ) -> Estimate:
         """Return the mean over all splits, if the policy was cross-fitted.
 
-        The upper end is that of the policy as it is.
+        The upper end is that of the policy without cross-fitting.
         """
         own, *crossed = (self._estimate(terms, honest, is_uplift=is_uplift) for terms in splits)
         if not crossed:
             return own
         estimate, low, high, error = np.mean(crossed, axis=0).tolist()
-        if is_uplift and self.is_rival_fitted:  # either end may be too near
+        if is_uplift and self.is_rival_fitted:  # either end may be too close
             low = min(low, own.low)
         return Estimate(estimate, low, max(high, own.high), error)
 
     def _estimate(self, terms: Terms, honest: Honest | None, *, is_uplift: bool) -> Estimate:
-        """Return an estimate, whose interval allows for accounts that lie unseen.
+        """Return an estimate whose interval allows for undetected lies.
 
         An estimate is the mean of the model's predictions plus a mean weighted residual. Lies are
         bounded in the second part; the first has sampling error only.
@@ -348,7 +349,7 @@ class Comparison(NamedTuple):
         low = min(found.low, found.estimate - float(np.hypot(max(mean - low, 0.0), chance)))
         high = max(found.high, found.estimate + float(np.hypot(max(high - mean, 0.0), chance)))
         least, most = honest.range
-        if is_uplift:  # no two means differ by more than the rewards do
+        if is_uplift:  # two means differ by at most the range of rewards
             least, most = least - most, most - least
         low, high = max(low, min(least, found.low)), min(high, max(most, found.high))
         return found._replace(low=low, high=high)
@@ -442,7 +443,7 @@ def _coded(
 def _inverse_propensities(
     events: Events, tallies: Tallies, min_propensity: float
 ) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return 1/propensity of each event: as logged, even, or as often as actions were played."""
+    """Return 1/propensity of each event: as logged, uniform, or from action frequencies."""
     if events.propensities is not None:
         clipped = float((events.propensities < min_propensity).mean())
         note = (
@@ -520,7 +521,7 @@ def _tallies(events: Events, min_propensity: float) -> Tallies:
 
 
 def _holds_to(robust: Comparison, honest: Honest, found: EvaluatedBy) -> float | None:
-    """Return the largest share of colluders with which the uplift keeps its sign."""
+    """Return the largest share of colluders for which the uplift keeps its sign."""
     if found.sampling.low <= 0.0 <= found.sampling.high:
         return None
     is_open = found.uplift.low <= 0.0 <= found.uplift.high

@@ -1,4 +1,4 @@
-"""What an evaluation says: frozen results, as JSON, as tables and in words."""
+"""Results of an evaluation, frozen: as JSON, as tables and in words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unswayed.policy.documents import json_number
 from unswayed.visible import number, percent
 
 NEARLY_HALF = 0.48
-"""From one half on nothing can be said; shares beyond this one are called so."""
+"""Beyond one half nothing is known; shares beyond this one are reported as "nearly half"."""
 
 Fitting = Literal["as it is", "cross-fitted", "holdout"]
 FITTINGS: dict[Fitting, str] = {
@@ -42,9 +42,9 @@ class EvaluatedBy:
 
 @dataclass(frozen=True, slots=True)
 class ContextValue:
-    """The value in one context, beside what was logged for honest users.
+    """The value in one context, beside that of the logging policy for honest users.
 
-    ``action`` is the one that the policy plays most.
+    ``action`` is the one that the policy plays most often.
     """
 
     context: Label
@@ -59,7 +59,7 @@ class ContextValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evaluation:
-    """How good a policy is, against a baseline.
+    """Value of a policy, compared with a baseline.
 
     Attributes
     ----------

@@ -31,11 +31,11 @@ class Categories:
         return replace(self, codes=self.codes[rows])
 
     def numbers(self) -> FloatArray:
-        """Return the values as numbers; ValueError names one that is none."""
+        """Return the values as numbers; A non-numeric value raises ValueError."""
         return np.array([*map(float, self.levels), np.nan])[self.codes]
 
 
-#: Why events are left out that a partition has no leaf for.
+#: Reason for dropping events whose attributes have no leaf.
 UNKNOWN_VALUE = "an attribute has a value that no leaf knows"
 
 #: Numbers, NaN where one is missing; or categories.
@@ -46,7 +46,7 @@ _NUMBER = re.compile(r"[+-]?(?!0\d)(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan", re.ASCII 
 
 
 def typed(columns: Mapping[str, AttributeColumn]) -> dict[str, AttributeColumn]:
-    """Return the columns, those of a source without types as numbers if all of their values are."""
+    """Return the columns; those of an untyped source become numbers if all of their values are."""
 
     def is_number(column: AttributeColumn) -> bool:
         if not isinstance(column, Categories) or not column.is_untyped or not column.levels:

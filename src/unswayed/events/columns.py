@@ -77,7 +77,7 @@ class Columns:
                 raise InputError(f"column {column!r} cannot be cut into {n_bins} bins; ask for 2.")
 
     def _check_features(self) -> None:
-        """Reject features beside context columns, and features not known before a decision."""
+        """Reject features combined with context columns, and features unknown before a decision."""
         if self.context not in ((), ("context",)) or self.bins:
             columns = option("--context-column", python="context")
             raise InputError(
@@ -220,7 +220,7 @@ def bin_labels(column: str, edges: Sequence[float]) -> list[str]:
 
 
 def _check_there(role: str, columns: Sequence[str], names: Sequence[str], where: str) -> None:
-    """Refuse a source that lacks a column, with what it has and what was probably meant."""
+    """Refuse a source that lacks a column; the error lists its columns and suggests one."""
     for column in columns:
         if column in names:
             continue

@@ -14,10 +14,10 @@ from unswayed.errors import InputError
 from unswayed.events.labels import Label, Labels
 
 #: Ours: larger rewards are refused. Up to this, sums of squares stay finite over any log, and so do
-#: the copies in single precision that some estimators make.
+#: the single-precision copies of some estimators.
 LARGEST_REWARD = 1e30
 
-#: Columns, and what they are called in a log.
+#: Columns of events, and their names in a log.
 _COLUMNS = {
     "users": "user",
     "contexts": "context",
@@ -139,12 +139,12 @@ class Events:
         return replace(self, **{name: part[selected] for name, part in self._columns().items()})
 
     def _columns(self) -> dict[str, Any]:
-        """Return the columns that there are, by their names."""
+        """Return the non-empty columns, by name."""
         columns = {name: getattr(self, name) for name in _COLUMNS}
         return {name: column for name, column in columns.items() if column is not None}
 
     def with_used_labels(self) -> Events:
-        """Return the same events without labels that have none."""
+        """Return the same events without unused labels."""
         used: dict[str, Any] = {}
         for role in ("user", "context", "action"):
             codes, labels = getattr(self, f"{role}s"), getattr(self, f"{role}_labels")
@@ -180,7 +180,7 @@ def _encode(
     try:
         labels = Labels.of(dict.fromkeys(listed) if known is None else known)
         codes = labels.codes(listed)
-    except TypeError as error:  # a list or a dictionary cannot be hashed
+    except TypeError as error:  # lists and dictionaries are not hashable
         raise InputError(
             f"column {name!r} holds values that cannot be labels ({error}); labels are strings, "
             "numbers, booleans or dates."
@@ -195,7 +195,7 @@ def _encode(
 
 
 def _numbers(name: str, column: npt.ArrayLike) -> FloatArray:
-    """Return a column as numbers, or say that it holds something else."""
+    """Return a column as numbers; raise if it holds something else."""
     try:
         numbers = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:

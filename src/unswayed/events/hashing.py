@@ -17,8 +17,8 @@ from unswayed.events.sources import quiet_connection
 
 HashArray = npt.NDArray[np.uint64]
 
-#: SQL: users are ordered by a hash of their label. So every range of hashes is a fair sample of
-#: them, and blocks of users are ranges whatever users there are.
+#: SQL: users are ordered by a hash of their label. Every range of hashes is then a fair sample of
+#: the users, and blocks of users can be defined as ranges.
 USER_HASH = "md5_number_lower({user}::VARCHAR)"
 
 
@@ -63,7 +63,7 @@ def row_hashes(columns: HashArray, starts: HashArray) -> HashArray:
     return hashes
 
 
-_FEW = 5_000  # Ours: fewer labels are hashed one by one, faster than a connection opens
+_FEW = 5_000  # Ours: fewer labels are hashed one by one, which is faster than opening a connection
 
 
 def ordered_users(values: pa.Array | None) -> tuple[Labels, npt.NDArray[np.int32]]:
@@ -72,12 +72,12 @@ def ordered_users(values: pa.Array | None) -> tuple[Labels, npt.NDArray[np.int32
         return Labels.of([]), np.empty(0, np.int32)
     hashes = _hashes(values)
     order = np.argsort(hashes)
-    if (hashes[order[1:]] == hashes[order[:-1]]).any():  # of equal hashes the smaller label first
+    if (hashes[order[1:]] == hashes[order[:-1]]).any():  # equal hashes are ordered by label
         labels = values.to_pylist()
         order = np.array(sorted(range(len(labels)), key=lambda row: (hashes[row], labels[row])))
     codes = np.empty(len(values), np.int32)
     codes[order] = np.arange(len(values), dtype=np.int32)
-    # Not by pyarrow.array, which imports pandas where it can.
+    # Not by pyarrow.array, which imports pandas if it is installed.
     places = pa.Array.from_buffers(pa.int64(), len(order), [None, pa.py_buffer(order)])
     return labels_of_column(pa.chunked_array([values.take(places)])), codes
 
@@ -116,8 +116,9 @@ def _hashes(labels: pa.Array) -> HashArray:
 def labels_of_column(values: pa.ChunkedArray) -> Labels:
     """Return the distinct values of an Arrow column as labels."""
     if pa.types.is_int64(values.type):
-        return Labels(values.to_numpy())  # without a list in between: there may be millions
-    if pa.types.is_string(values.type):  # whose to_numpy imports pandas, and is no faster
+        # no list of Python objects in between: there may be millions
+        return Labels(values.to_numpy())
+    if pa.types.is_string(values.type):  # to_numpy would import pandas, and is no faster
         texts = np.empty(len(values), object)
         texts[:] = values.to_pylist()
         return Labels(texts)

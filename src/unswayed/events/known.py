@@ -1,4 +1,4 @@
-"""Accounts whose status somebody reviewed: a CSV file with columns user, status and date."""
+"""Reviewed accounts: a CSV file with columns user, status and date."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATUSES = {"honest": True, "fake": False}
 
 @dataclass(frozen=True, slots=True)
 class KnownAccounts:
-    """Reviewed accounts by the text of their names: whether one is honest, and until when that is.
+    """Reviewed accounts by name, as text: whether one is honest, and until when.
 
     Times are seconds since 1970, of the end of the review's day; infinite without a date.
 
@@ -32,13 +32,13 @@ class KnownAccounts:
     """
 
     accounts: Mapping[str, tuple[bool, float]]
-    path: Path | None = None  # of the file that they were read from
+    path: Path | None = None  # of the file they were read from
 
     def of(self, users: Labels) -> tuple[BoolArray, FloatArray]:
-        """Return who is known to be fake, and until when accounts are known to be honest.
+        """Return which users are known fakes, and until when users are known to be honest.
 
-        Shape (n_users,) each; times are seconds since 1970, −inf for who is not known. Accounts
-        that are not in the log are left out.
+        Shape (n_users,) each; times are seconds since 1970, −inf for unreviewed accounts. Accounts
+        missing from the log are ignored.
         """
         is_fake = np.zeros(len(users), dtype=np.bool_)
         honest_until = np.full(len(users), -np.inf)
@@ -98,7 +98,7 @@ def _account(path: Path, line: int, row: Mapping[str, str | None]) -> tuple[str,
             f"{path}, line {line}: date is {day!r}; write it like 2026-11-18, or leave it empty."
         ) from None
     if len(day) <= len("2026-11-18"):
-        # A day is over at its end.
+        # A review counts until the end of its day.
         date += dt.timedelta(days=1)
     date = date if date.tzinfo else date.replace(tzinfo=dt.UTC)
     return name, STATUSES[status], date.timestamp()

@@ -16,7 +16,7 @@ from unswayed.errors import InputError
 
 Label = str | int | float | bool
 
-UNKNOWN = -1  # The code of a label that is not known
+UNKNOWN = -1  # Code of an unknown label
 
 _TYPE_NAMES: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
@@ -109,14 +109,14 @@ class Labels:
 
     def code(self, label: object) -> int:
         """Return the code of one label, or ``UNKNOWN``."""
-        if type(label) is str:  # the common case, without the care that numbers need
+        if type(label) is str:  # the common case, which needs no special treatment of numbers
             return self._index().get(label, UNKNOWN)
         plain = _plain(label)
         try:
             code = self._index().get(plain, UNKNOWN)
-        except TypeError:  # cannot be hashed, so it is no label
+        except TypeError:  # not hashable, so it is no label
             return UNKNOWN
-        # Python holds True == 1 == 1.0; a log that says 1 did not say True.
+        # In Python True == 1 == 1.0; in a log, 1 is not True.
         is_same = code == UNKNOWN or isinstance(plain, bool) == (self.type_name == "boolean")
         return code if is_same else UNKNOWN
 

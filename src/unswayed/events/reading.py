@@ -1,4 +1,4 @@
-"""From a log to events: labels become codes, rows that cannot be used are counted and named."""
+"""From a log to events: labels become codes, unusable rows are counted and reported."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from unswayed.events.sources import OpenLog, Source, named, opened, quoted
 from unswayed.events.thinning import TOLERANCE
 from unswayed.memory import CELL_BYTES, CONTEXT_BYTES, ROW_BYTES, USER_BYTES, check_fits
 
-_BATCH = 1 << 20  # Ours: rows at a time; the users known by then are encoded again for each batch
-_ATTRIBUTE_BYTES = 40  # Ours: estimated, of an event, encoded and as the linear model reads it
+_BATCH = 1 << 20  # Ours: rows per batch; the users known so far are encoded again for each batch
+_ATTRIBUTE_BYTES = 40  # Ours: estimated bytes of an event, encoded and in the linear model
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Provenance:
 
     @classmethod
     def joined(cls, source: str, parts: Sequence[Provenance]) -> Provenance:
-        """Return what was read from a log, given what was read from its parts, in their order."""
+        """Return the provenance of a log from that of its parts, in their order."""
         bad_rows: Counter[str] = Counter()
         for part in parts:
             bad_rows.update(part.bad_rows)
@@ -80,7 +80,7 @@ class Provenance:
         return self.n_rows - sum(self.bad_rows.values())
 
     def check_usable(self) -> None:
-        """Reject a log without usable rows, or with bad ones that are to be refused."""
+        """Reject a log without usable rows, or with bad rows if these are to be refused."""
         if self.n_rows == 0:
             raise InputError(f"{self.source} has no rows; nothing can be learned from it.")
         if self.first_bad is not None:
@@ -120,15 +120,15 @@ class Provenance:
                 value["last_time"],
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"what is written of a log is damaged: {error}.") from error
+            raise InputError(f"the record of a log is damaged: {error}.") from error
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Events, and what they were read from.
+    """Events, and the log that they were read from.
 
-    ``times`` are seconds, one for each event and NaN where there is none, if they were asked for
-    and the log has them. ``attributes`` holds the columns named as features, one value per event.
+    ``times`` are seconds, one per event and NaN where missing, if they were requested and the log
+    has them. ``attributes`` holds the columns named as features, one value per event.
     """
 
     events: Events
@@ -137,7 +137,7 @@ class Reading:
     attributes: Mapping[str, AttributeColumn] = field(default_factory=dict)
 
     def placed(self, place: Place) -> Reading:
-        """Return the events with other contexts; those that ``place`` leaves out count as bad."""
+        """Return the events with other contexts; those that ``place`` drops count as bad."""
         events, bad_rows = place(self.events, self.attributes), self.provenance.bad_rows
         if n_left_out := len(self.events) - len(events):
             bad_rows = dict(sorted((bad_rows | {UNKNOWN_VALUE: n_left_out}).items()))
@@ -284,14 +284,14 @@ def _create_view(log: OpenLog, *, may_be_words: bool, has_times: bool, is_dated:
 
 
 def _attribute_names(columns: Columns) -> list[str]:
-    """Return what the features are called in the view, where their own names may be taken."""
+    """Return the names of the features in the view, whose own names may be taken."""
     return [f"attribute_{place}" for place in range(len(columns.features))]
 
 
 def _scan(log: OpenLog, *, has_times: bool, is_dropped: bool) -> Reading:
     """Read the rows: usable ones become codes and numbers, the others are counted by reason."""
     contexts, actions = _labels(log, "context"), _labels(log, "action")
-    # A header that lies about its rows was found out by now, and nothing is allocated by it.
+    # A header with a false number of rows has been detected by now, before any allocation.
     ((n_rows,),) = log.connection.sql("SELECT count(*) FROM raw").fetchall()
     needed = n_rows * (ROW_BYTES + _ATTRIBUTE_BYTES * len(log.columns.features)) + len(contexts) * (
         CONTEXT_BYTES + len(actions) * CELL_BYTES
@@ -316,7 +316,7 @@ def _scan(log: OpenLog, *, has_times: bool, is_dropped: bool) -> Reading:
         JOIN context_codes USING (context) JOIN action_codes USING ("action")
         """
     ).to_arrow_reader(_BATCH)
-    # There are many users: encoding them here costs less than a pass that finds them and a join.
+    # With many users, encoding them here is cheaper than a second pass and a join.
     # DuckDB reads the next rows meanwhile.
     known, user_codes = None, [np.empty(0, np.int32)]
     for batch in batches:
@@ -342,7 +342,7 @@ def _scan(log: OpenLog, *, has_times: bool, is_dropped: bool) -> Reading:
     n_good = len(events)
     bad_rows: dict[str, int] = {}
     firsts: tuple[int, ...] = ()
-    if n_good < n_rows:  # some labels may occur in bad rows only
+    if n_good < n_rows:  # some labels may occur only in bad rows
         events = events.with_used_labels()
         number = "0" if is_dropped else "row_number() OVER ()"
         reasons = log.connection.sql(
@@ -386,7 +386,7 @@ def _attribute(column: pa.ChunkedArray, *, is_typed: bool = True) -> AttributeCo
     if isinstance(whole, pa.ChunkedArray):
         whole = whole.chunk(0)
     if pa.types.is_dictionary(whole.type):
-        # In the order of the texts, so that the order of the rows does not matter.
+        # In the order of their text, so that the order of rows does not matter.
         texts = np.array(whole.dictionary.to_pylist(), dtype=np.object_)
         order = np.argsort(texts)
         places = np.empty(len(order) + 1, np.int32)
@@ -398,7 +398,7 @@ def _attribute(column: pa.ChunkedArray, *, is_typed: bool = True) -> AttributeCo
 
 
 def _encoded(known: pa.Array | None, column: pa.Array) -> tuple[pa.Array, npt.NDArray[Any]]:
-    """Return the distinct values of a column after those known, and the code of each row."""
+    """Return the known values with new ones of a column appended, and the code of each row."""
     found = column.dictionary_encode()
     if known is None:
         return found.dictionary, np.from_dlpack(found.indices)
@@ -479,8 +479,8 @@ _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT"
 _LARGE_INTEGERS = ("UBIGINT", "HUGEINT", "UHUGEINT")
 _FLOATS = ("FLOAT", "DOUBLE", "DECIMAL")
 
-#: Each user votes with this many of their own quantiles. Ours: fine enough for a hundred bins of
-#: a log with few users, and an eighth of a megabyte a thousand users.
+#: Each user votes with this many quantiles of their own values. Ours: Ours: fine enough for a
+#: hundred bins of a log with few users; takes an eighth of a megabyte per thousand users.
 VOTES_PER_USER = 16
 
 
@@ -525,7 +525,7 @@ def attribute_sql(types: Mapping[str, str], column: str, *, is_number: bool | No
 def context_sql(
     types: Mapping[str, str], columns: Sequence[str], edges: Mapping[str, Sequence[float]]
 ) -> str:
-    """Return SQL for the context: one column as it is, several as text, their parts escaped.
+    """Return SQL for the context: one column unchanged, several joined as text, with escapes.
 
     Without a column all rows have the same context.
     """
@@ -544,7 +544,7 @@ def context_sql(
 
 
 def _bin_sql(column: str, edges: Sequence[float]) -> str:
-    """Return SQL for the label of a value's bin; NULL for what is not a finite number."""
+    """Return SQL for the label of a value's bin; NULL for values that are not finite numbers."""
     number = f"try_cast({named(column)} AS DOUBLE)"
     labels = [quoted(label) for label in bin_labels(column, edges)]
     cases = " ".join(
@@ -583,7 +583,7 @@ def robust_edges(log: OpenLog, column: str, n_bins: int) -> tuple[float, ...]:
 
 
 def seconds_sql(log: OpenLog, column: str) -> str:
-    """Return SQL for a column of times as seconds; NaN where it holds none.
+    """Return SQL for a column of times as seconds; NaN for invalid values.
 
     Dates and times are dates and times; numbers stay as they are; text may be either.
     """
@@ -599,9 +599,9 @@ def seconds_sql(log: OpenLog, column: str) -> str:
 
 
 def number_sql(log: OpenLog, column: str, role: str, *, may_be_words: bool = False) -> str:
-    """Return SQL for a column as numbers, NULL where it holds none; refuse a column of words.
+    """Return SQL for a column as numbers, NULL for invalid values; refuse a column of words.
 
-    With ``may_be_words`` text need hold no number at all, as in one part of a larger log.
+    With ``may_be_words`` a text column may hold no numbers at all, as in one part of a larger log.
     """
     kind, name = log.types[column], named(column)
     if is_numeric(kind) or kind == "BOOLEAN":
@@ -623,7 +623,7 @@ def number_sql(log: OpenLog, column: str, role: str, *, may_be_words: bool = Fal
 
 
 def _in_words(kind: str) -> str:
-    """Return what the values of a type of DuckDB are called elsewhere.
+    """Return a readable name of a DuckDB type.
 
     >>> _in_words("VARCHAR"), _in_words("INTEGER[]"), _in_words("TIMESTAMP WITH TIME ZONE")
     ('text', 'lists', 'times')

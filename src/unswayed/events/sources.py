@@ -40,7 +40,7 @@ FORMATS = {
 }
 _DELIMITERS = ",\t;|"
 
-#: Marks of a pattern, as fsspec and DuckDB know them.
+#: Characters that make a path a pattern, for fsspec and DuckDB.
 _MARKS = re.compile(r"[*?[]")
 
 #: Exceptions raised by damaged files.
@@ -57,7 +57,7 @@ _FORMAT_BYTES = 256  # Bytes that hold the first key of a JSON document
 class Files:
     """Files of one format, in the order of their names.
 
-    ``paths`` are what DuckDB is given: local paths, or addresses of a registered file system.
+    ``paths`` are passed to DuckDB: local paths, or addresses of a registered file system.
     """
 
     name: str
@@ -80,8 +80,8 @@ class Files:
 def find_files(path: str) -> Files:
     """Return the files of a path, a folder or a pattern such as ``logs/2026-*.parquet``.
 
-    Any address that fsspec knows will do. A folder is searched with all folders inside it; names
-    that begin with "." or "_" are left out: other programs use them for metadata.
+    Any address supported by fsspec is valid. Subfolders are searched, too; names that begin with
+    "." or "_" are skipped, since other programs use them for metadata.
     """
     try:
         file_system, root = fsspec.core.url_to_fs(path)
@@ -120,7 +120,7 @@ def find_files(path: str) -> Files:
 
 
 def relation_sql(files: Files, *, keep_broken: bool, types: Mapping[str, str] | None = None) -> str:
-    """Return SQL that reads the files; ``keep_broken`` sets broken lines aside and goes on.
+    """Return SQL that reads the files; ``keep_broken`` sets broken lines aside and continues.
 
     ``types`` are those of the columns to read from JSON lines, once they are known.
     """
@@ -135,14 +135,14 @@ def relation_sql(files: Files, *, keep_broken: bool, types: Mapping[str, str] | 
             return f"read_parquet({paths}, {union})"
         case "json":
             broken = f"ignore_errors = {str(keep_broken).lower()}"
-            # Types are settled from every line: the first ones may not speak for the rest.
+            # Types are inferred from every line: the first lines may not be representative.
             settled = "sample_size = -1"
             if types is not None:
                 listed = (f"{quoted(name)}: {quoted(kind)}" for name, kind in types.items())
                 settled = f"columns = {{{', '.join(listed)}}}"
             return f"read_json({paths}, format = 'newline_delimited', {settled}, {broken})"
         case _:
-            # Text stays text: "007" is not 7, and a file's first lines do not decide a type.
+            # Text stays text: "007" is not 7, and the first lines of a file do not decide a type.
             header, delimiter = csv_header(files)
             for position, path in enumerate(files.paths):
                 if csv_header(files, position) != (header, delimiter):
@@ -229,12 +229,13 @@ def _format_of(path: str) -> str | None:
 #: Beyond this DuckDB spills to disk. Ours: with the arrays of 20M events it keeps us below 3 GB.
 MEMORY_LIMIT = 10**9
 
-_DUCKDB_SHARE, _DUCKDB_BYTES = 3, 10**8  # Ours: DuckDB's share of little memory, and its minimum
+# Ours: Used instead if little memory is free, and the minimum for DuckDB
+_DUCKDB_SHARE, _DUCKDB_BYTES = 3, 10**8
 
 #: Types that DuckDB infers for JSON text that merely looks like them.
 _LOOKS_LIKE = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID")
 
-#: A path, an address, or anything that hands out Arrow: pyarrow, Polars and pandas tables.
+#: A path, an address, or any object that exports Arrow: pyarrow, Polars and pandas tables.
 Source = str | os.PathLike[str] | Any
 
 
@@ -243,7 +244,7 @@ class OpenLog:
     """A log as the view ``raw`` of a connection, its columns settled.
 
     ``n_broken`` counts lines that the parser could not read and set aside in ``reject_errors``.
-    ``is_typed`` is False if the source is nothing but text.
+    ``is_typed`` is False if all columns of the source are text.
     """
 
     connection: duckdb.DuckDBPyConnection
@@ -258,7 +259,8 @@ class OpenLog:
 def quiet_connection() -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a connection without a progress bar, and close it."""
     with duckdb.connect() as connection:
-        with suppress(duckdb.InvalidInputException):  # Jupyter without ipywidgets has no bar to set
+        # Jupyter without ipywidgets has no progress bar to turn off
+        with suppress(duckdb.InvalidInputException):
             connection.sql("SET enable_progress_bar = false")
         yield connection
 
@@ -323,7 +325,7 @@ def _open_arrow(
     name: str,
     contexts_only: bool,
 ) -> OpenLog:
-    # pandas hands out its index as a column of such a name unless it is a plain range.
+    # pandas exports its index as a column of such a name unless it is a plain range.
     names = [column for column in table.column_names if not column.startswith("__index_level_")]
     found, needed = columns.settled(names, where=name, contexts_only=contexts_only)
     connection.register("raw", table.select(list(needed)))
@@ -347,11 +349,11 @@ def _open_files(
     names = [] if files.format == "json" and list(types) == ["json"] else list(types)
     found, chosen = columns.settled(names, where=files.name, contexts_only=contexts_only)
     if files.format == "json":
-        # Text stays text: what looks like a date in one file may not in the next.
+        # Text stays text: a value that looks like a date in one file may not do so in the next.
         types |= {name: "VARCHAR" for name in names if types[name] in _LOOKS_LIKE}
         as_written = {name: types[name] for name in chosen}
         scan = relation_sql(files, keep_broken=keep_broken, types=as_written)
-    # Parquet is cheap to scan several times, column by column.
+    # Parquet is cheap to scan repeatedly, column by column.
     kind = "VIEW" if files.format == "parquet" else "TABLE"
     selected = ", ".join(map(named, chosen))
     connection.sql(f"CREATE TEMP {kind} raw AS SELECT {selected} FROM {scan}")
@@ -368,7 +370,7 @@ def _types(relation: duckdb.DuckDBPyRelation) -> dict[str, str]:
 
 
 def _check_is_log(files: Files) -> None:
-    """Reject one of our own JSON documents, such as a policy, that was given for a log."""
+    """Reject one of our own JSON documents, such as a policy, given as a log."""
     with files.opened() as file:
         found = re.match(rb'\s*\{\s*"format":\s*"(unswayed-([\w-]+))"', file.read(_FORMAT_BYTES))
     if found is not None:
@@ -401,7 +403,7 @@ def _explained(name: str, error: duckdb.Error) -> str:
 
 
 def damaged_file(name: str, reason: str) -> str:
-    """Return the sentence for a file that cannot be read."""
+    """Return an error message for an unreadable file."""
     first = reason.strip().partition("\n")[0].rstrip(".")
     return f"cannot read {name}: it is damaged or cut short, or not what its name says ({first})."
 

@@ -79,20 +79,20 @@ def _places(is_first: BoolArray) -> IntArray:
 
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
-TOLERANCE = SECONDS["d"]  # Ours: clocks and time zones may differ by a day from ours
+TOLERANCE = SECONDS["d"]  # Ours: tolerated difference of clocks and time zones, a day
 START = 7  # Salt of the hash that gives each user a random offset
 
 
 def forgotten(events: Events, *, half_life: float) -> Events:
     """Keep an event of age t with probability 2^(−t/half_life); the age is that at the last event.
 
-    Users, contexts and actions without a kept event are left out.
+    Users, contexts and actions without remaining events are dropped.
 
-    What is kept are whole plays, so every method works as on a log. Each user's plays are gone
-    through from the newest to the oldest and kept whenever the sum of their probabilities passes a
-    whole number, from a start that a hash of the user's label gives (systematic sampling). So a
-    user keeps as many plays as the probabilities sum up to, give or take one; a play stays or goes
-    whatever its reward; and neither the order of the log nor other users' plays matter.
+    Whole plays are kept, so every method works as on a full log. Each user's plays are visited from
+    the newest to the oldest and kept whenever the sum of their probabilities passes a whole number,
+    with an offset from a hash of the user's label (systematic sampling). So a user keeps as many
+    plays as the probabilities sum up to, give or take one, independently of rewards, of the order
+    of the log and of other users.
 
     >>> log = Events.of(["ann"] * 3, ["home"] * 3, ["tea"] * 3, [1, 2, 3], times=[0, 80, 90])
     >>> forgotten(log, half_life=10.0).rewards.tolist()
@@ -106,11 +106,11 @@ def forgotten(events: Events, *, half_life: float) -> Events:
         return events.with_used_labels()
     is_kept = np.zeros(len(events), np.bool_)
     weights = np.exp2((events.times - events.times.max()) / half_life)
-    # Equal times are ordered by what else is known, so that the order of the log does not matter.
+    # Equal times are ordered by the other columns, so that the order of the log does not matter.
     order = np.lexsort(
         (events.rewards, events.actions, events.contexts, -events.times, events.users)
     )
-    # Another hash than that by which users are ordered, or neighbours would start alike.
+    # Not the hash by which users are ordered, or neighbours would have similar offsets.
     hashes = user_hashes(events.user_labels)
     starts = row_hashes(hashes[None, :], np.full(len(hashes), START, np.uint64)) / 2.0**64
     is_kept[order] = _passes(events.users[order].astype(np.int64), weights[order], starts)

@@ -16,13 +16,13 @@ from unswayed.policy.documents import json_number
 from unswayed.randomness import generator
 
 LEVEL = 0.95
-"""Ours: the usual level of intervals; where a claim makes several comparisons, of all together."""
+"""Ours: the usual level of intervals, shared by all comparisons of a claim."""
 
 RESAMPLES = 2000
 """Ours: bootstrap resamples of the repetitions."""
 
 FEWEST = 5
-"""Ours: with fewer repetitions nothing is judged, however much they agree."""
+"""Ours: with fewer repetitions no verdict is given, however consistent they are."""
 
 
 class Verdict(StrEnum):
@@ -37,8 +37,8 @@ class Verdict(StrEnum):
 class Claim:
     """A statement that results can contradict.
 
-    ``name`` is unique within the experiment. ``statistic`` says what was computed, and where it is
-    the worst when there are several; its value and interval are None where it cannot be computed.
+    ``name`` is unique within the experiment. ``statistic`` describes what was computed, and where
+    the worst case is if there are several; value and interval are None if undefined.
     """
 
     name: str
@@ -72,8 +72,8 @@ def all_positive(
     Comparisons are differences in each repetition, shape (n_repetitions,): paired, because both
     sides met the same world. Intervals share the level by Bonferroni, so that together they hold
     with probability 0.95. The claim holds if all lie above the margin, fails if one lies below it,
-    and is open otherwise. Reported is the comparison that decided: where the claim fails, that with
-    the smallest upper end; else that with the smallest lower end.
+    and is open otherwise. Reported is the decisive comparison: if the claim fails, the one with the
+    smallest upper end; otherwise the one with the smallest lower end.
     """
     n = len(comparisons)
     level = 1 - (1 - LEVEL) / n
@@ -109,7 +109,7 @@ def resampled(
 
     ``compute`` takes arrays like ``values``, shape (n_repetitions, ...), and may return NaN. The
     interval is the bootstrap's, by percentiles. The claim holds if all of it lies within, fails if
-    all of it lies without, and is open otherwise.
+    all of it lies outside, and is open otherwise.
     """
     estimate = compute(values)
     low = high = float("nan")
@@ -118,7 +118,7 @@ def resampled(
         draws = np.array(
             [compute(values[rng.integers(len(values), size=len(values))]) for _ in range(RESAMPLES)]
         )
-        # Resamples in which the statistic is not defined count as unknown, so few may be.
+        # Resamples in which the statistic is undefined count as unknown, so there may be only few.
         if np.isfinite(draws).mean() > LEVEL:
             low, high = map(float, np.nanquantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]))
     verdict = Verdict.OPEN
@@ -131,8 +131,8 @@ def resampled(
 
 
 def contains(claim: Claim, target: float, *, widest: float) -> Claim:
-    """Judge instead whether the interval contains a number and is short enough to mean it."""
-    # Repetitions that are all alike say nothing, but for rounding.
+    """Judge instead whether the interval contains a number and is short enough to be meaningful."""
+    # Identical repetitions, up to rounding, have no interval.
     if claim.low is None or claim.high is None or claim.high - claim.low < 1e-12:
         verdict = Verdict.OPEN
     elif not claim.low <= target <= claim.high:
@@ -155,7 +155,7 @@ def log_slope(xs: FloatArray, means: FloatArray) -> float:
 
 Judge = Callable[[Results], Claim]
 Difference = Callable[[Results, str, str, float], FloatArray]
-"""What must be positive, in each repetition: of results, for an algorithm, in a series, at x."""
+"""What must be positive in each repetition: of results, for an algorithm, in a series, at x."""
 
 NAIVE = ("naive-ucb", "independent-ucb")
 """The paper's two naive approaches."""
@@ -164,10 +164,10 @@ MARGIN = 0.03
 """Ours: a tenth of the paper's gap; smaller differences count as none."""
 
 ROOT_SLOPE = -0.45
-"""Ours: a slope of -1/2, up to a tenth of it."""
+"""Ours: the largest accepted slope, -1/2 plus a tolerance of a tenth."""
 
 WIDEST = 0.5
-"""Ours: an interval for the slope that is wider than this resolves nothing."""
+"""Ours: a wider interval for the slope gives no verdict."""
 
 
 def compared(
@@ -191,7 +191,7 @@ def everywhere(
     """Return a judge of the claim that a difference has a mean above ``-margin`` at all points.
 
     The label names a comparison by ``{name}``, ``{series}`` and ``{x}``; ``of``, ``series`` (all if
-    none are named) and ``at`` say what is compared.
+    none are named) and ``at`` select the comparisons.
     """
     names, chosen = tuple(of), tuple(series)
 

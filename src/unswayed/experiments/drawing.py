@@ -19,7 +19,7 @@ from unswayed.reports.style import GREY, STYLE, label_ends, look_of, new_figure
 
 LOSS = "suboptimality for good users"
 FOUR = 4
-"""Ours: four panels are drawn in two rows, so that text stays readable."""
+"""Ours: four panels are drawn in two rows, so that text stays legible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +32,12 @@ class Panel:
     y_label: str = LOSS
     log_x: bool = True
     log_y: bool = False
-    marks: tuple[tuple[float, str], ...] = ()  # vertical lines: position and a few words
+    marks: tuple[tuple[float, str], ...] = ()  # vertical lines: position and label
     bound: Callable[[FloatArray], FloatArray] | None = None  # of x, a dashed grey line
 
 
 def panels(titles: Mapping[str, str], x_label: str, **look: Any) -> tuple[Panel, ...]:
-    """Return panels that differ in nothing but their series and title."""
+    """Return panels that differ only in their series and title."""
     return tuple(
         Panel(title=title, x_label=x_label, series=series, **look)
         for series, title in titles.items()
@@ -45,7 +45,7 @@ def panels(titles: Mapping[str, str], x_label: str, **look: Any) -> tuple[Panel,
 
 
 Curves = Callable[[Results, Panel], list[Curve]]
-"""What a panel shows."""
+"""Extracts the curves of a panel."""
 
 
 def all_curves(results: Results, panel: Panel) -> list[Curve]:
@@ -72,8 +72,8 @@ def draw_panels(
                 ax.plot(whole, panel.bound(whole), color=GREY, linestyle="--", linewidth=1.5)
             _set_axes(ax, panel, xs=xs)
         if not drawn[0].log_y:
-            axes[0].set_ylim(bottom=0.0)  # shared, and only now that everything is drawn
-        # Panels share the vertical axis, so one set of names beside the last is enough.
+            axes[0].set_ylim(bottom=0.0)  # shared axes, once everything is drawn
+        # Panels share the vertical axis, so lines are named only in the last one.
         looks = [(float(curve.means[-1]), look_of(curve.algorithm)) for curve in curves]
         label_ends(axes[-1], [(end, look.label, look.colour) for end, look in looks])
         figure.suptitle(heading, x=0.01, horizontalalignment="left", fontweight="bold")

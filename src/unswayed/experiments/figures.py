@@ -21,10 +21,11 @@ from unswayed.experiments.drawing import Panel, panels
 from unswayed.experiments.sweeps import Experiment, along, with_own
 
 PER_VISIT = "paper-per-visit"
-"""Robust MCB by Section 3.1: a user's value in a cell is the mean over their visits to it."""
+"""Robust MCB by Section 3.1: a user's value in a cell is the mean reward over their visits to
+it."""
 
 LITERAL = "paper-literal"
-"""Robust MCB as printed, which differs from ``paper`` beyond as many contexts as actions."""
+"""Robust MCB as printed; ``paper`` differs from it beyond as many contexts as actions."""
 
 COMPARED = with_own("paper", "naive-ucb", "independent-ucb", "oracle")
 CORRUPTION_ROBUST = ("liu", "barbar", "active-arm-elimination")
@@ -51,13 +52,13 @@ SMALL_SHARE, LARGEST_SHARE = 0.1, 0.3
 """A tenth is a small share; Theorem 5.1 is for alpha < 1/3."""
 
 BROKEN = 0.15
-"""Ours: half of the paper's gap; a learner that loses more counts as broken."""
+"""Ours: half of the paper's gap; a learner with a larger loss counts as broken."""
 
 USER_THRESHOLD = 1000
 """SA/alpha at S = 20, A = 10, alpha = 0.2."""
 
 SMALL_TASTES = 0.1
-"""Ours: a third of the paper's gap; larger tastes are not small differences."""
+"""Ours: a third of the paper's gap; larger tastes do not count as similar preferences."""
 
 UNSATURATED = (0.1 * 0.3, 0.9 * 0.3)
 """Ours: "before saturation" means between a tenth and nine tenths of what uniform play loses, about

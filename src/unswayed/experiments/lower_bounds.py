@@ -1,4 +1,4 @@
-"""Lower bounds: Theorem 4.1, and the guessing game of its proof."""
+"""Lower bounds: Theorem 4.1, and the guessing game in its proof."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ ONE_SIDED, TWO_SIDED = "hidden-one-sided", "hidden-two-sided"
 
 
 class HideContested(Attack):
-    """One action of each context is rewarded from urns that hide how good it is.
+    """In each context the rewards of one action come from urns that hide its mean.
 
-    The zoo's hiding attacks contest best and runner-up together, so that a learner who plays both
-    with the same user sees more than one action tells. Here one action is contested and the other
-    is the same in both worlds, which makes the bound exact for every learner.
+    The hiding attacks of the registry contest best and runner-up together, so a learner who plays
+    both with the same user sees more than one action reveals. Here one action is contested and the
+    other is the same in both worlds, which makes the bound exact for every learner.
     """
 
     knows = Knowledge.BANDIT
@@ -55,7 +55,7 @@ class HideContested(Attack):
     def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws, with the contested actions from the account's one urn.
 
-        Urns are in random order, so what is shown of one is hidden as well as its beginning.
+        Urns are in random order, so any part of one is hidden as well as its beginning.
         """
         means = self.briefing.mean_rewards[turn.contexts]
         rewards = self.briefing.honest_rewards(means, self.rng)
@@ -73,7 +73,7 @@ def _loss(
     *,
     is_clean: bool = False,
 ) -> float:
-    """Return the loss of an algorithm where users collude independently, or nobody does.
+    """Return the loss of an algorithm if users collude independently, or nobody does.
 
     The users are then independent draws, as Le Cam's bound needs.
     """
@@ -136,8 +136,9 @@ JUDGED = ("naive-mean", "naive-ucb", "independent-ucb", "liu", "barbar", "active
 """Plain means, both naive approaches, and the corruption-robust learners of Figure 2(d)."""
 
 BOUND = ("paper", *(name for name in JUDGED if name != "independent-ucb"))
-"""The bound is for one decision by somebody who sees all users alike. The oracle knows the good
-users; Independent UCB decides for each user apart and is valued on the good ones only."""
+"""The bound is for one decision from the data of all users, who are exchangeable. The oracle knows
+the good users; Independent UCB decides for each user separately and is evaluated on the good ones
+only."""
 
 MARGIN = 0.16
 """Ours. At 400 repetitions a share near one half has a standard error of 0.025. Planned for
@@ -148,7 +149,7 @@ intervals of 2.8 errors of 0.046 fit into the margin."""
 
 
 def _bound(series: str, interactions: FloatArray) -> FloatArray:
-    """Return the most that any test can succeed with at each number of interactions."""
+    """Return the highest success probability of any test at each number of interactions."""
     gap, n_users = WORLDS[series]
     plays = interactions.astype(np.int64)
     distance, hellinger = (
@@ -184,10 +185,10 @@ HIDDEN_PLAYS = 2
 
 
 def wins(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:  # noqa: ARG001 - no coalition
-    """Return 1 if some user has played right actions n times without knowing them, else 0.
+    """Return 1 if some user has played right actions n times by chance, else 0.
 
     ``algorithm`` is "sticky", one action of each context for each user for good, or "uniform", a
-    new action each time. Right actions are drawn after the plays, as the proof has it.
+    new action each time. Right actions are drawn after the plays, as in the proof.
     """
     rng = generator(settings.seed, repetition, "guessing")
     n_users, n_contexts, n_actions = settings.users, settings.contexts, settings.actions
@@ -205,9 +206,9 @@ def wins(settings: Settings, algorithm: str, attack: str, repetition: int) -> fl
 def right_decisions(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:  # noqa: ARG001 - one coalition
     """Return the share of contexts for which the right action is recommended.
 
-    One action of each context, drawn at random, pays BASE + gap, all others BASE. Colluders answer
-    for right actions from urns that hide the difference for ``HIDDEN_PLAYS`` right plays of a user:
-    up to there all that is seen of everybody is B(BASE), whatever was played.
+    One action of each context, drawn at random, pays BASE + gap, all others BASE. Rewards of
+    colluders for right actions come from urns that hide the difference for ``HIDDEN_PLAYS`` right
+    plays of a user: up to there every observed reward is B(BASE), whatever was played.
     """
     rng = generator(settings.seed, repetition, "right actions")
     right = rng.integers(settings.actions, size=settings.contexts)
@@ -227,7 +228,7 @@ RATIOS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)
 """Interactions per user over n·min(S, A)."""
 
 ALIKE = 0.15
-"""Ours: shares of right decisions that differ by less count as alike. With 40 repetitions of two
+"""Ours: shares of right decisions that differ by less count as equal. With 40 repetitions of two
 contexts a share near 1/8 has a standard error of 0.037; a level shared by nine intervals makes each
 of them 2.8 errors wide to either side."""
 
@@ -353,7 +354,7 @@ EXPERIMENTS = (
             (2, 4, 8),
             {series: {"contexts": s, "actions": a} for series, (s, a) in HIDDEN.items()},
             quick=(HIDDEN_PLAYS,),
-            attacks=("honest",),  # who colludes is part of what is measured
+            attacks=("honest",),  # the set of colluders is part of the measurement
             users=20_000,
             gap=0.05,
             rewards="bernoulli",

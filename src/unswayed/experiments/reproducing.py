@@ -51,11 +51,11 @@ FULL_REPETITIONS = 50
 """The paper's: "averaged over 50 independent experiments"."""
 
 QUICK_REPETITIONS = 6
-"""Ours: intervals are wide but honest, and everything is done in minutes."""
+"""Ours: wide but valid intervals, within minutes."""
 
 CHUNK = 5
-"""Ours: repetitions that are written together, times the sweep's repetition factor; this is what a
-kill may cost each process."""
+"""Ours: repetitions that are written together, times the sweep's repetition factor; each process
+loses at most this many when killed."""
 
 
 EXPERIMENTS = {
@@ -80,7 +80,7 @@ def find_experiment(name: str) -> Experiment:
 
 
 Progress = Callable[[int, int], None]
-"""Is called with numbers of repetitions: those that finished, and those to expect further."""
+"""Called with numbers of repetitions: those that finished, and additional ones to expect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +102,10 @@ def run_missing(
     repetitions: int,
     on_progress: Progress = lambda _finished, _expected: None,
 ) -> list[Row]:
-    """Run all repetitions that the store does not have yet, and return all rows.
+    """Run all missing repetitions, and return all rows.
 
     First the pilot, in which every attack of a point is tried on every algorithm; then the main
-    stage, in which each cell meets the attack that was the strongest there.
+    stage, in which each cell meets its strongest attack.
     """
     if repetitions < 1:
         raise InputError(f"{option('--repetitions')} is {repetitions}: at least 1 is needed.")
@@ -146,7 +146,7 @@ def _missing(
                 )
                 for start in range(0, len(left), chunk)
             ]
-    # Large and small worlds take turns, so that the time spent predicts the time left.
+    # Large and small worlds alternate, so that elapsed time predicts the time left.
     return sorted(tasks, key=lambda task: task.repetitions[0])
 
 
@@ -156,7 +156,7 @@ def perform(task: Task) -> list[Row]:
     seed = MAIN_SEED if task.stage == MAIN else PILOT_SEED
     settings = replace(point.settings, seed=seed)
     rows: list[Row] = []
-    # One BLAS thread: sums must not depend on how many there are.
+    # One BLAS thread: sums must not depend on their number.
     with threadpool_limits(1):
         for repetition in task.repetitions:
             start = time.process_time()
@@ -197,7 +197,7 @@ class Outcome:
     id: str
     title: str
     repetitions: int
-    cpu_seconds: float  # of all repetitions that the results hold, whenever they were run
+    cpu_seconds: float  # of all repetitions in the results, whenever they were run
     commit: str  # of all rows
     settings: str  # a digest of seeds and points
     claims: tuple[Claim, ...]
@@ -226,14 +226,14 @@ def run_and_report(
 
 
 def redraw(experiment: Experiment, folder: Path) -> Outcome:
-    """Write figures and claims anew from the results that are there."""
+    """Redraw figures and reevaluate claims from existing results."""
     store = Store(folder)
-    store.settings()  # says so if there is nothing
+    store.settings()  # raises if there is nothing
     return _report(experiment, folder, store.rows())
 
 
 def _attack_in_words(row: Row, tied: dict[int, tuple[str, ...]]) -> str:
-    """Name the attack of a cell, and those that did as much harm in the pilot."""
+    """Name the attack of a cell, and those that were equally strong in the pilot."""
     others = [name for name in tied.get(row["number"], ()) if name != row["attack"]]
     tie = f" (tied with {', '.join(others)})" if others else ""
     return f"{row['algorithm']}: {row['attack']}{tie}"

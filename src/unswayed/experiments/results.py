@@ -1,9 +1,9 @@
-"""Results on disk, and rows as analyses want them: means by algorithm, point and series.
+"""Results on disk, and their analysis: means by algorithm, point and series.
 
-Parts are only ever added, and other settings are refused. A folder holds ``settings.json``, one
-small Parquet file in ``parts/`` for every finished chunk of repetitions, and ``results.parquet``,
-into which the parts go at the end. A part appears under its name only when it is complete, so
-whatever kills a run loses at most the chunks in flight.
+Parts are only ever added, and results with other settings are refused. A folder holds
+``settings.json``, one small Parquet file in ``parts/`` for every finished chunk of repetitions, and
+``results.parquet``, into which the parts go at the end. A part appears under its name only when it
+is complete, so a killed run loses at most the chunks in progress.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ MAIN, PILOT = "main", "pilot"
 """The stages: the pilot chooses the strongest attack of a cell, the main stage is reported."""
 
 USUALLY_STRONGEST = "nuke"
-"""Ours: what does most harm to trimmed means. Where no attack of the pilot does any, the attack
-that is known to succeed elsewhere is the better test."""
+"""Ours: the attack that harms trimmed means most. If no attack of the pilot does any harm, the
+attack known to succeed elsewhere is the better test."""
 
 Row = dict[str, Any]
 Key = tuple[int, str, str, int]
@@ -36,7 +36,7 @@ Key = tuple[int, str, str, int]
 
 
 def key_of(row: Row) -> Key:
-    """Return what names a row."""
+    """Return the key of a row."""
     return row["number"], row["stage"], row["attack"], row["repetition"]
 
 
@@ -50,7 +50,7 @@ class Store:
         self._results = folder / "results.parquet"
 
     def open(self, settings: dict[str, Any]) -> None:
-        """Start or continue results with these settings, or refuse those that have others."""
+        """Start or continue results with these settings, or refuse results with other ones."""
         if self._settings.exists():
             stored = self.settings()
             wanted = json.loads(json.dumps(settings))
@@ -70,7 +70,7 @@ class Store:
             draft.write_text(json.dumps(settings, indent=1), encoding="utf-8")
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings of the results that are there."""
+        """Return the settings of the existing results."""
         if not self._settings.exists():
             raise InputError(f"{self.folder} holds no results: run the experiment first.")
         try:
@@ -87,7 +87,7 @@ class Store:
         """Return all rows, each once, in order."""
         rows: dict[Key, Row] = {}
         for path in (*self.folder.glob(self._results.name), *sorted(self._parts.glob("*.parquet"))):
-            # One file at a time: files of other versions may have other columns.
+            # One file at a time, as files of other versions may have other columns.
             try:
                 rows |= {key_of(row): row for row in pq.ParquetFile(path).read().to_pylist()}
             except (OSError, ValueError, KeyError, pa.ArrowException) as error:
@@ -99,7 +99,8 @@ class Store:
         parts, rows = list(self._parts.glob("*.parquet")), self.rows()
         if parts:
             _write(self._results, rows)
-        # Only now, and only what was read: a crash in between leaves duplicates, not losses.
+        # Removed only now, and only the parts that were read: a crash in between leaves duplicates,
+        # not losses.
         for part in parts:
             part.unlink(missing_ok=True)
         return rows
@@ -117,8 +118,8 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
 def strongest_attacks(rows: Iterable[Row]) -> dict[int, str]:
     """Return for each cell number with a pilot the attack with the largest mean value.
 
-    Of equal ones the usual strongest, else the last by name, so that the choice depends on nothing
-    but the rows.
+    Ties go to the usually strongest attack, otherwise to the last by name, so that the choice
+    depends only on the rows.
     """
     return {
         number: USUALLY_STRONGEST if USUALLY_STRONGEST in attacks else attacks[-1]
@@ -156,13 +157,13 @@ class Curve:
         return means
 
     def at(self, x: float) -> FloatArray:
-        """Return the repetitions at one point; at infinity, those at the last one on that side."""
+        """Return the repetitions at one point; an infinite x stands for the first or last point."""
         ends = {-np.inf: self.xs[0], np.inf: self.xs[-1]}
         (index,) = np.flatnonzero(self.xs == ends.get(x, x))
         return self.values[:, index]
 
     def minus(self, other: Curve, x: float) -> FloatArray:
-        """Return differences to another curve at one point, in the repetitions that both have."""
+        """Return differences to another curve at one point, over their common repetitions."""
         mine = np.isin(self.repetitions, other.repetitions)
         theirs = np.isin(other.repetitions, self.repetitions)
         return np.asarray(self.at(x)[mine] - other.at(x)[theirs])
@@ -173,14 +174,14 @@ class Results:
 
     def __init__(self, rows: Sequence[Row]) -> None:
         chosen = strongest_attacks(rows)
-        # An attack that a longer zoo has since outdone leaves rows that are reported no more.
+        # An attack that a newer one has outdone leaves rows that are no longer reported.
         main = [
             row
             for row in rows
             if row["stage"] == MAIN and chosen.get(row["number"], row["attack"]) == row["attack"]
         ]
-        # A run that was stopped leaves some cells ahead of others; all are judged by what all have,
-        # but for the project's own learner, which has fewer.
+        # An interrupted run leaves some cells ahead of others; all are judged by their common
+        # repetitions, except the project's own learner, which has fewer.
         points: dict[str, set[tuple[str, float]]] = {}
         own: dict[int, set[int]] = {}
         others: dict[int, set[int]] = {}

@@ -25,52 +25,52 @@ Measure = Callable[[Settings, str, str, int], float]
 """Measured value of one repetition, from (settings, algorithm, attack, repetition)."""
 
 MAIN_SEED, PILOT_SEED = 0, 1
-"""Ours: the pilot that chooses attacks sees other worlds than those that are reported."""
+"""Ours: the pilot that chooses attacks uses other worlds than the reported results."""
 
 PILOT_REPETITIONS = 4
-"""Ours: enough to tell attacks apart whose effects differ by more than noise."""
+"""Ours: enough to rank attacks whose effects differ by more than noise."""
 
 OWN_SHARE, OWN_PILOT_REPETITIONS = 0.3, 1
-"""Ours: the default learner has three repetitions of ten, and a pilot of one. It takes five to ten
-times the processor time of Robust MCB, and at most points all of its losses are the same."""
+"""Ours: the default learner has three tenths of the repetitions, and a pilot of one. It takes five
+to ten times the processor time of Robust MCB, and has constant losses at most points."""
 
 QUICK_OWN_FEWEST = 2
-"""Ours: a quick run draws the default learner and does not judge it."""
+"""Ours: a quick run draws the default learner without a verdict."""
 
 QUICK_ATTACK = "nuke"
-"""Ours: a quick run has no pilot and meets this attack alone, which does most harm to trimmed means
-and nearly the most to plain ones. Pilots would take half of its time."""
+"""Ours: a quick run has no pilot, only this attack, which harms trimmed means most and plain means
+nearly most. A pilot would take half of its time."""
 
 OBLIVIOUS_ATTACKS = tuple(
     name for name, kind in ATTACKS.items() if kind.knows == Knowledge.OBLIVIOUS
 )
-"""Attacks that know their aim and nothing else; the rival of the aim is the best action."""
+"""Attacks that know only their aim; the rival of the aim is the best action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     """A world at which every algorithm of an experiment is measured."""
 
-    x: float  # what is swept, as drawn on the horizontal axis
-    settings: Settings  # its attack, algorithms and repetitions are not read
-    series: str = ""  # tells points with the same x apart, such as distributions of contexts
-    is_quick: bool = False  # whether a quick run has it, too
+    x: float  # the swept value, as drawn on the horizontal axis
+    settings: Settings  # its attack, algorithms and repetitions are ignored
+    series: str = ""  # distinguishes points with the same x, such as distributions of contexts
+    is_quick: bool = False  # whether it is part of a quick run
     attacks: tuple[str, ...] = OBLIVIOUS_ATTACKS  # the strongest is reported; one needs no pilot
 
 
 def suboptimality_in_arena(
     settings: Settings, algorithm: str, attack: str, repetition: int
 ) -> float:
-    """Return what good users lose when the algorithm learns against the attack.
+    """Return the loss of good users when the algorithm learns against the attack.
 
-    The same number as `unswayed simulate` gives for these settings, seed and repetition.
+    Equal to the number that `unswayed simulate` prints for these settings, seed and repetition.
     """
     return run_repetition(replace(settings, attack=attack), algorithm, repetition).loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """What to run, and what to make of the results."""
+    """What to run, and how to judge and draw the results."""
 
     id: str
     title: str
@@ -79,10 +79,10 @@ class Experiment:
     judges: tuple[Judge, ...]  # one for each claim
     panels: tuple[Panel, ...]
     measure: Measure = suboptimality_in_arena
-    curves: Curves = all_curves  # what a panel shows
+    curves: Curves = all_curves  # the curves of a panel
     pilot_repetitions: int = PILOT_REPETITIONS
     repetition_factor: int = 1  # for each repetition asked for; successes need more than means
-    own_fewest: int = FEWEST  # of the default learner, if there are so many; fewer are not judged
+    own_fewest: int = FEWEST  # of the default learner; with fewer, it gets no verdict
 
     def repetitions_of(self, algorithm: str, asked: int) -> int:
         """Return the number of repetitions of an algorithm, given the number asked for.
@@ -122,14 +122,14 @@ class Cell:
 def cells_of(experiment: Experiment) -> tuple[Cell, ...]:
     """Return the cells, all points of the first algorithm first.
 
-    A further algorithm at the end of the list leaves the numbers of the others as they are.
+    An algorithm appended to the list leaves the numbers of the others unchanged.
     """
     pairs = itertools.product(experiment.algorithms, experiment.points)
     return tuple(Cell(experiment.id, number, *pair) for number, pair in enumerate(pairs))
 
 
 def described(settings: Settings) -> dict[str, Any]:
-    """Return what fixes a world, flat; attack, algorithms, repetitions and seed are not part."""
+    """Return the flat settings that define a world, without attack, algorithms and seed."""
     fields = asdict(settings)
     for name in ("attack", "knobs", "algorithms", "repetitions", "seed"):
         del fields[name]
@@ -138,7 +138,7 @@ def described(settings: Settings) -> dict[str, Any]:
 
 @cache
 def code_version() -> str:
-    """Return the commit that runs, with "+" if files differ from it, or else the version.
+    """Return the current commit, with "+" if files differ from it, or else the version.
 
     >>> code_version() == code_version()
     True
@@ -152,7 +152,7 @@ def code_version() -> str:
             return None
         return run.stdout.strip()
 
-    # A copy that lies in somebody else's repository is not of their commit.
+    # A file tracked by some other repository is not part of its commit.
     if git("ls-files", "--error-unmatch", Path(__file__).name) is None:
         return unswayed.__version__
     changed = git("status", "--porcelain", "--untracked-files=no", "--", "..")
@@ -160,9 +160,9 @@ def code_version() -> str:
 
 
 def fingerprint(experiment: Experiment) -> dict[str, Any]:
-    """Return all that must agree before results may be continued: one commit for every row.
+    """Return everything that must agree before results may be continued: one commit for all rows.
 
-    Algorithms and attacks are left out: a further one adds rows and changes none.
+    Algorithms and attacks are excluded: adding one adds rows and changes none.
     """
     return {"id": experiment.id, "commit": code_version(), **world_settings(experiment)}
 
@@ -181,7 +181,7 @@ def world_settings(experiment: Experiment) -> dict[str, Any]:
 
 
 def settings_digest(settings: Mapping[str, Any]) -> str:
-    """Return a digest of what ``world_settings`` or ``fingerprint`` returned, the code left out."""
+    """Return a digest of the result of ``world_settings`` or ``fingerprint``, without the code."""
     kept = {name: settings[name] for name in settings if name not in ("id", "commit")}
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -189,9 +189,10 @@ def settings_digest(settings: Mapping[str, Any]) -> str:
 def world(**changes: Any) -> Settings:
     """Return the base world of the paper's Figure 2 with some settings changed.
 
-    S = A = 10, T/L = 30, alpha = 0.2 and a gap of 0.3 are the paper's. Users are SA·log(SA)/alpha,
-    as Theorem 5.1 asks, where the paper says "L = O(SA log SA)". Rewards are Gaussian with
-    deviation 0.5, where the paper says nothing: its adversaries may answer any real number.
+    S = A = 10, T/L = 30, alpha = 0.2 and a gap of 0.3 are the paper's. There are SA·log(SA)/alpha
+    users, as Theorem 5.1 requires; the paper's setting says "L = O(SA log SA)". Rewards are
+    Gaussian with deviation 0.5; the paper does not specify them, and its adversaries may report any
+    real number.
     """
     base = Settings(attack="honest", algorithms=("oracle",), **changes)
     if "users" in changes:
@@ -228,7 +229,7 @@ def with_own(*algorithms: str) -> tuple[str, ...]:
 
 
 def quick_version(experiment: Experiment) -> Experiment:
-    """Return the quick points alone, with one attack, or the first where that is not tried."""
+    """Return the quick points only, with one attack, or the first if that one is not tried."""
     points = tuple(
         replace(point, attacks=tuple({QUICK_ATTACK} & {*point.attacks}) or point.attacks[:1])
         for point in experiment.points

@@ -37,7 +37,7 @@ PER_USER = "interactions per user T/L"
 
 
 def _weights(tallies: Tallies, match: Match, algorithm: str) -> FloatArray:
-    """Return one for each entry that counts: of the good users for the oracle, else of all."""
+    """Return a weight of one for each entry used: the good users' for the oracle, else all."""
     is_counted = ~match.is_bad if algorithm == "oracle" else np.ones(tallies.n_users)
     return np.repeat(is_counted.astype(np.float64), np.diff(tallies.indptr))
 
@@ -60,7 +60,7 @@ def _errors(
     """Return estimates minus truth, shape (n_contexts, n_actions); 0 where nothing was played."""
 
     def given(*inputs: Any, **options: Any) -> Any:
-        """Return what a method would learn from, in place of what it learns."""
+        """Return the input of a method, in place of its result."""
         return *inputs, options
 
     make = partial(player, method=given)
@@ -87,7 +87,7 @@ def context_error(settings: Settings, algorithm: str, attack: str, repetition: i
     """Return the l1 distance between estimated and true context probabilities.
 
     Of the algorithms, "paper" is Algorithm 1, "naive-mean" counts all visits, and "oracle" those of
-    good users. Whatever is played, visits alone are read.
+    good users. Only visits are read, whatever was played.
     """
     match = replace(settings, attack=attack).match("naive-mean", repetition)
     visits = [(played.users, played.contexts) for played in match.rounds()]
@@ -111,13 +111,14 @@ def context_error(settings: Settings, algorithm: str, attack: str, repetition: i
 
 
 RELATIVE_MARGIN = 0.25
-"""Ours: errors that differ by less than this share count as alike."""
+"""Ours: errors that differ by less than this fraction count as equal."""
 
 QUANTILE = 0.9
 """The paper's: Proposition 3.1 holds with probability 9/10."""
 
 WORLDS_MARGIN = 0.05
-"""Ours: a share of worlds that is smaller by less than this counts as nine of ten."""
+"""Ours: a fraction of worlds that falls short of nine tenths by less than this counts as nine
+tenths."""
 
 
 def _quantile_growth(results: Results) -> Claim:
@@ -166,7 +167,7 @@ def _base_case(
             (5, 10, 20, 40, 80),
             series,
             quick=(5, 20),
-            # Attacks that know the algorithm join the oblivious ones: errors are bounded for all.
+            # The bounds hold for all attacks, so those that know the algorithm are included.
             attacks=(*OBLIVIOUS_ATTACKS, "trim-edge", "hide-in-covariance"),
             alpha=ALPHA,
             gap=0.1,
@@ -184,7 +185,7 @@ QUIET, FLOODED = "no flooding", "flooding"
 
 N_CONTEXTS, N_ACTIONS = 20, 5
 LAWS = {"uniform": "uniform", "gamma = 1": "zipf:2", "gamma = 2": "zipf:3"}
-"""Series of Theorem 5.1, nu ∝ j^-(1+gamma), and how the simulator calls their probabilities."""
+"""Series of Theorem 5.1, nu ∝ j^-(1+gamma), and their names in the simulator."""
 
 
 def _complexity(series: str) -> float:
@@ -200,7 +201,7 @@ USERS = (125, 250, 500, 1000, 2000)
 INTERACTIONS = (1, 2, 5, 10, 20, 40, 80, 160)
 SHARES = (0.0, 0.2)
 MOST_PLAYS = 160_000
-"""Ours: upper limit on plays per world; all learners have converged before."""
+"""Ours: maximum number of plays per world; all learners have converged before."""
 
 TARGET = 0.1
 """Ours: a third of the paper's gap."""
@@ -209,7 +210,7 @@ THRESHOLD = 500
 """SA/alpha at S = A = 10, alpha = 0.2."""
 
 FLAT = -0.25
-"""Ours: a log-log slope above this is "users stop helping"; a perfect gain has slope -1."""
+"""Ours: a log-log slope above this means that users no longer help; a perfect gain has slope -1."""
 
 
 def _series_of(alpha: float, users: int) -> str:
@@ -233,7 +234,8 @@ def _losses(results: Results, algorithm: str, alpha: float) -> tuple[FloatArray,
 def _interactions_needed(means: FloatArray) -> FloatArray:
     """Return where each row of mean losses first reaches the target, between grid points by logs.
 
-    NaN where it never does, or does so from the smallest number of interactions on.
+    NaN where the target is never reached, or is reached from the smallest number of interactions
+    on.
     """
     grid = np.log(INTERACTIONS)
     needed = np.full(len(means), np.nan)
@@ -342,7 +344,7 @@ EXPERIMENTS = (
         title="The lemma on context probabilities: Algorithm 1",
         points=tuple(
             point
-            # The coalition that floods comes with the rarest context, every time.
+            # The flooding coalition always reports the rarest context.
             for series, attack in ((QUIET, "honest"), (FLOODED, "context-poisoning"))
             for point in along(
                 "interactions",

@@ -41,11 +41,11 @@ class Change:
 class Changes:
     """Result of a test for change."""
 
-    changes: tuple[Change, ...]  # the means that moved, those that moved farthest first
+    changes: tuple[Change, ...]  # the changed means, largest changes first
     n_tested: int  # (context, action) pairs with an interval in both windows
-    n_cells: int  # pairs there are
-    visible: float  # move of the median tested pair that would be found; NaN if none was tested
-    level: float = LEVEL  # probability of any change in this list where nothing changed
+    n_cells: int  # all pairs
+    visible: float  # smallest detectable change of the median tested pair; NaN if none was tested
+    level: float = LEVEL  # probability of any change in this list if nothing changed
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
@@ -91,8 +91,8 @@ def changes_between(
     not read.
 
     A change is reported where the intervals of a (context, action) in the two windows have nothing
-    in common (``estimators.mean_intervals``; a point is one user's mean). All of them together fail
-    with probability ``LEVEL``, as far as ``mean_intervals`` keeps its own.
+    in common (``estimators.mean_intervals``; a point is one user's mean). Together they fail with
+    probability ``LEVEL``, as far as ``mean_intervals`` keeps its own level.
 
     Colluders may all come in one window and to one context, but the platform chooses the action.
     So a cell holds at most about 1/A of the visits of the n busiest users of its context, n the

@@ -1,4 +1,4 @@
-"""What is known of a log: how its actions were chosen, and what its rewards can be."""
+"""Prior knowledge of a log: how its actions were chosen, and which rewards are possible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from unswayed.tallies import Tallies, UserTallies
 
 RewardRange = tuple[float, float]
 
-ROUNDING = 1e-9  # Ours: share of the range by which a sum of rewards may leave it, rounded
+# Ours: tolerated rounding of a sum of rewards beyond the range, as a share of the range
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,7 @@ class RewardBound:
     low: float = -math.inf
     high: float = math.inf
     deviation: float = math.inf
-    is_assumed: bool = False  # whether it was read off the log instead of being stated
+    is_assumed: bool = False  # whether it was inferred from the log instead of being stated
 
     @property
     def range(self) -> RewardRange | None:
@@ -70,7 +71,7 @@ class RewardBound:
         return " and ".join(known)
 
     def note(self) -> str:
-        """Return a note on what worst-case intervals rest on, and whether they rule actions out."""
+        """Return a note on what worst-case intervals assume, and whether they exclude actions."""
         if not self.is_known:
             return (
                 "means have no worst-case bound and no action is ruled out by one: without a range "
@@ -166,7 +167,7 @@ DesignName = Literal["auto", "sticky", "uniform"]
 STICKY_EVIDENCE_PAIRS = 40
 
 
-#: Ours. Actions count as assigned unevenly if even draws would split a log so with a smaller
+#: Ours. Actions count as unevenly assigned if even draws give such a split with a smaller
 #: probability (chi-squared test over all contexts).
 UNEVEN = 1e-6
 
@@ -182,7 +183,7 @@ class Design:
 
     is_sticky: BoolArray  # shape (n_contexts,): where a user always gets the same action a_{i,s}
     group_sizes: IntArray  # shape (n_contexts, n_actions)
-    rewards: RewardBound = field(default_factory=RewardBound)  # what is known of rewards
+    rewards: RewardBound = field(default_factory=RewardBound)  # prior knowledge of rewards
 
 
 def uniform_design(tallies: UserTallies) -> Design:
@@ -209,8 +210,8 @@ def sticky_design(tallies: UserTallies) -> Design:
 def design_of_log(tallies: UserTallies, design: DesignName) -> Design:
     """Return the named design for a log, or for "auto" the one that the log shows.
 
-    A log is read as sticky when users who met a context more than once never changed the action
-    there. The actions were chosen by the platform, so a coalition cannot fake this.
+    A log is sticky if users who met a context more than once never changed the action there. The
+    actions were chosen by the platform, so a coalition cannot fake this.
     """
     if design == "auto":
         found = tallies.blocks.map_blocks(_sticky_evidence)
@@ -241,7 +242,7 @@ def design_by_context(tallies: Tallies) -> Design:
 def uneven_shares(draws: IntArray, failure_probability: float) -> FloatArray | None:
     """Return upper bounds on the probabilities of actions, or None if they were drawn evenly.
 
-    ``draws`` says how often each action was drawn in each context; ``failure_probability`` is
+    ``draws`` counts how often each action was drawn in each context; ``failure_probability`` is
     allowed for each bound (Clopper and Pearson). Nobody chooses the action they get, so a coalition
     has the same probabilities as all others.
     """

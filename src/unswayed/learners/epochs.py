@@ -1,4 +1,4 @@
-"""The next epoch's plan, given the current plan and what was learned."""
+"""The next epoch's plan, from the current plan and the learned policy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from unswayed.tallies import UserTallies
 FIRST_PLAYS_PER_CELL = 64.0
 
 PLAYS_PER_CELL = 24.0  # Ours: the same for later epochs; over 500 plays it costs as much as UCB1
-FEWEST_FIRST_PLAYS = 4  # Ours: plays per user in epoch 0 for correlations across cells to show
+# Ours: plays per user in epoch 0, enough to estimate correlations across cells
+FEWEST_FIRST_PLAYS = 4
 ALARM_FACTOR = 2.0  # Ours: exploration multiplier after an epoch in which a coalition was found
 MOST_DOUBT = 16.0  # Ours: maximum exploration multiplier for contexts with uncertain decisions
 
@@ -27,9 +28,9 @@ MOST_DOUBT = 16.0  # Ours: maximum exploration multiplier for contexts with unce
 class Schedule:
     """Epochs by the age of the campaign, in interactions per user.
 
-    Epoch 0 lasts until age ``first`` and everybody explores. Each later epoch ends at twice the age
-    at which it began, and explores each (context, action) about ``plays_per_cell`` times:
-    exploration grows with the logarithm of the age, and no end need be known.
+    Epoch 0 lasts until age ``first`` and everybody explores. Each later epoch ends at twice its
+    starting age, and explores each (context, action) about ``plays_per_cell`` times: exploration
+    grows with the logarithm of the age, and no horizon is needed.
 
     >>> schedule = Schedule(first=4)
     >>> [schedule.end(epoch) for epoch in range(4)]
@@ -65,9 +66,9 @@ class Schedule:
     ) -> float:
         """Exploration rate of a context that meets the per-cell target.
 
-        Rare contexts need a larger share for as many plays: they explore as long as they must,
-        and cost little, because they are rare. ``doubt`` says how many times too wide the intervals
-        are to tell the best action from the next: it takes its square as many plays to narrow them.
+        Rare contexts need a larger share for as many plays: they explore up to the maximum rate, at
+        little cost. ``doubt`` is the factor by which intervals are too wide to separate the best
+        action from the next; narrowing them takes its square as many plays.
         """
         if epoch == 0:
             return 1.0
@@ -87,18 +88,18 @@ def planned_schedule(*, n_users: int, n_contexts: int, n_actions: int) -> Schedu
     return Schedule(first=max(FEWEST_FIRST_PLAYS, math.ceil(plays)))
 
 
-REVIEW_EVERY = 2  # Ours: every other epoch explores all actions, so that eliminated ones return
+REVIEW_EVERY = 2  # Ours: every other epoch explores all actions, so that eliminated ones can return
 ALARM_WEIGHT = 0.01  # Ours: a coalition is found if this share of the users' weight was removed
 
 
 def next_plan(
     plan: EpochPlan, policy: Policy, *, schedule: Schedule, n_users: int, is_alarmed: bool = False
 ) -> EpochPlan:
-    """Return the plan of the epoch after ``plan``, given what was learned from explorers by then.
+    """Return the plan that follows ``plan``, from what was learned from explorers so far.
 
-    The plan depends on nothing but its arguments: a campaign that is stopped goes on from its last
-    plan and its tallies. Contexts that turned up in the epoch are in the policy, and in the next
-    plan. If a coalition was found (``is_alarmed``), more is explored.
+    The plan depends only on its arguments, so an interrupted campaign continues from its last plan
+    and its tallies. Contexts that appeared in the epoch are in the policy, and in the next plan.
+    If a coalition was found (``is_alarmed``), more is explored.
 
     A coalition stays down-weighted for one epoch after it was last detected: decisions that would
     change stay, and their contexts are explored at the largest rate. Otherwise borderline
@@ -153,8 +154,8 @@ def surviving_actions(policy: Policy) -> BoolArray:
 
     An action is paused when its mean is significantly below that of the policy's action; if lies
     caused that, it returns in the next review. It is also paused when its worst-case interval lies
-    below another one, unless that rests on what nobody stated. Actions without an estimate stay,
-    and so does the policy's action.
+    below another one, unless that interval has an unstated assumption. Actions without an estimate
+    stay, and so does the policy's action.
     """
     survives: BoolArray = _doubts(policy) >= 1.0
     if not policy.source.get("intervals", {}).get("is_assumed"):

@@ -1,4 +1,4 @@
-"""What every learning method returns."""
+"""The result type of every learning method."""
 
 from __future__ import annotations
 
@@ -21,21 +21,20 @@ class Estimates:
     """
 
     mean_rewards: FloatArray  # NaN where nothing was learned
-    # Half-widths of the two parts of the interval: chance, and the worst that the stated share of
-    # colluders can do. Infinite where there is no bound.
+    # Half-widths of the two parts of the interval: sampling error, and the worst bias that the
+    # stated share of colluders can cause. Infinite where there is no bound.
     sampling_errors: FloatArray
     bias_bounds: FloatArray
     context_probabilities: FloatArray  # shape (n_contexts,)
     frequent_contexts: BoolArray  # shape (n_contexts,): True for S₊
     user_weights: FloatArray  # shape (n_users,), in [0, 1]
-    decided_by: npt.NDArray[np.str_]  # shape (n_contexts,): which estimator decided
+    decided_by: npt.NDArray[np.str_]  # shape (n_contexts,): which estimator was used
     evidence: dict[str, Any] = field(default_factory=dict)  # diagnostics, as JSON values
     # Ends of intervals that do not lie symmetrically around the means.
     low: FloatArray | None = None
     high: FloatArray | None = None
-    is_excluded: BoolArray | None = None  # ruled out by worst-case intervals, whatever the means
-    # Shape (n_contexts,): the actions, if another rule than the largest mean that is not excluded
-    # decides.
+    is_excluded: BoolArray | None = None  # excluded by worst-case intervals, whatever the means
+    # Shape (n_contexts,): the actions, unless they are the largest means that are not excluded.
     decisions: IntArray | None = None
     model: Any = None  # the fitted model, if it can score single accounts (``bounded.Model``)
 

@@ -27,7 +27,7 @@ def plain_actions(tallies: UserTallies) -> IntArray:
 
 
 def changed_decisions(policy: Policy, plain: IntArray) -> dict[str, Label]:
-    """Return, for the contexts that plain means decide otherwise, what they would choose."""
+    """Return the plain choice in each context where it differs from the decision."""
     changed = np.flatnonzero(policy.is_learned & (policy.actions != plain))
     return {
         str(policy.context_labels[int(s)]): policy.action_labels[int(plain[s])] for s in changed
@@ -35,7 +35,7 @@ def changed_decisions(policy: Policy, plain: IntArray) -> dict[str, Label]:
 
 
 def named_lies(lies: list[dict[str, Any]], policy: Policy) -> list[dict[str, Any]]:
-    """Return what coalitions lied about, by labels.
+    """Return the lies of coalitions, by labels.
 
     Each has ``direction`` ("up" or "down"), ``accounts``, their estimated number, ``actions``,
     ``by_context`` if they lied about another action in each, and what the method says of its
@@ -64,16 +64,16 @@ def named_lies(lies: list[dict[str, Any]], policy: Policy) -> list[dict[str, Any
 
 
 def is_suspected(lie: Mapping[str, Any]) -> bool:
-    """Return whether the evidence for a lie is not clear, so that its accounts still count."""
+    """Return whether a lie is only suspected, so that its accounts still count."""
     return bool(lie.get("status") == "suspected")
 
 
 def leads(policy: Policy) -> tuple[IntArray, FloatArray]:
-    """Return the runner-up of each context and by how much the chosen action leads it.
+    """Return the runner-up of each context, and the chosen action's lead over it.
 
-    The runner-up is the largest other mean that is not excluded, or if there is none the largest
-    one below. A lead is negative where another rule decides. The runner-up is −1, and the lead NaN,
-    where nothing is known of a second action.
+    The runner-up is the largest other mean that is not excluded, or otherwise the largest one below
+    the chosen action's. A lead is negative where another rule decides. Without a second known
+    action the runner-up is −1 and the lead NaN.
     """
     rows = np.arange(len(policy.mean_rewards))
     others, chosen = policy.mean_rewards.copy(), policy.mean_rewards[rows, policy.actions]
@@ -92,13 +92,13 @@ def _at(table: FloatArray | None, *place: int) -> float | None:
 
 
 def decision_rows(policy: Policy) -> list[dict[str, Any]]:
-    """Return one row a context, the most visited first: what is chosen, and over what.
+    """Return one row per context, the most visited first: the decision and its alternatives.
 
-    ``naive`` is what the mean over all users would choose, if that is something else; ``excluded``
-    lists the actions that worst-case intervals rule out, whatever their means. The interval comes
-    with its two parts, ``sampling_error`` and ``bias_bound``. ``withstands`` is the share of
-    accounts whose change cannot change the decision, ``falls_to`` one whose replacement did.
-    Numbers that are not known, and ends of intervals without a bound, are None.
+    ``naive`` is the action with the largest plain mean, if it differs; ``excluded`` lists the
+    actions excluded by worst-case intervals, whatever their means. The interval comes with its two
+    parts, ``sampling_error`` and ``bias_bound``. ``withstands`` is a share of accounts that cannot
+    change the decision, ``falls_to`` one whose replacement did. Unknown numbers, and infinite ends
+    of intervals, are None.
     """
     changed = policy.source.get("changed", {})
     seconds, lead = leads(policy)
@@ -133,13 +133,14 @@ def decision_rows(policy: Policy) -> list[dict[str, Any]]:
     return rows
 
 
-EXAMPLES = 3  # How many contexts a note names
+EXAMPLES = 3  # Maximum number of contexts named in a note
 WORTH_SAYING = 0.001  # Shares below this are not mentioned
-LARGE_RATIO = 20.0  # Ours: a cap on interactions is suggested from this ratio on; the paper's O(1)
+# Ours: a cap on interactions is suggested from this ratio on; the paper assumes O(1)
+LARGE_RATIO = 20.0
 
 
 def notes_on_bad_rows(provenance: Provenance) -> tuple[str, ...]:
-    """Return a note on the rows that were left out, if any were."""
+    """Return a note on dropped rows, if any."""
     bad = provenance.bad_rows
     if not bad:
         return ()
@@ -148,7 +149,7 @@ def notes_on_bad_rows(provenance: Provenance) -> tuple[str, ...]:
 
 
 def notes_on_log(log: PreparedLog, options: LearnOptions) -> tuple[str, ...]:
-    """Return notes on what was read, and on how the events of a log count."""
+    """Return notes on the log that was read, and on the weights of its events."""
     notes = list(notes_on_bad_rows(log.provenance)) if log.is_new else []
     least, cap = options.min_propensity, options.max_interactions_per_user
     if log.n_clipped is not None:
@@ -178,7 +179,7 @@ def notes_on_log(log: PreparedLog, options: LearnOptions) -> tuple[str, ...]:
 
 
 def _shown_time(length: float) -> str:
-    """Return a length of time as people write it.
+    """Return a duration in readable form.
 
     >>> [_shown_time(length) for length in (604800.0, 86400.0, 86399.0, 5400.0, 3599.0, 20.0)]
     ['7d', '1d', '24h', '1.5h', '3599', '20']
@@ -188,7 +189,7 @@ def _shown_time(length: float) -> str:
 
 
 def notes_on_summary(summary: LogSummary) -> tuple[str, ...]:
-    """Return what an operator should know before trusting what is learned."""
+    """Return warnings about a log that matter for trusting its policy."""
     notes = []
     if summary.interaction_ratio > LARGE_RATIO:
         notes.append(
@@ -226,7 +227,7 @@ def notes_on_summary(summary: LogSummary) -> tuple[str, ...]:
 
 
 def notes_on_policy(policy: Policy, source: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what was found, what it changed, and what is not decided, one sentence each."""
+    """Return the findings, their effects, and the open decisions, one sentence each."""
     evidence = source["evidence"]
     notes = [_note_on_lie(lie) for lie in evidence.get("lies", []) if lie["actions"]]
     undecided = evidence.get("undecided", [])

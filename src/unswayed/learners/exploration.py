@@ -44,11 +44,11 @@ class GrowingLabels:
     def checked(self, labels: Iterable[object]) -> list[Label]:
         """Return labels as a list if all of them fit, or name the first that does not.
 
-        Nothing changes, so a batch can be refused as a whole.
+        Nothing is registered, so a batch can be refused as a whole.
         """
         check_list(labels, "a column of labels")
         listed: list[Any] = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
-        as_label_array(listed)  # refuses several types, and what cannot be hashed or written
+        as_label_array(listed)  # refuses mixed types, and labels that cannot be hashed or written
         if listed and type(listed[0]) not in ((str, int) if self._type is None else (self._type,)):
             raise InputError(
                 f"label {listed[0]!r} does not fit: labels must be all strings or all integers."
@@ -104,7 +104,7 @@ class Exploration:
         self.warmup_interactions = warmup_interactions
         self.alpha = alpha
         self._choose_frequent = split_contexts if is_split else frequent_contexts
-        # Arrays that grow. What NumPy sees of them must be gone before the next label comes.
+        # Arrays that grow. NumPy views of them must be released before the next label is added.
         self._users, self._contexts, self._plays = array("q"), array("q"), array("q")
         self._is_sticky: array[int] | None = None
         self._key = (*assignment.key, assignment.epoch, n_actions)
@@ -175,12 +175,12 @@ class Exploration:
             return
         in_warmup = np.arange(len(users)) < self.warmup_left
         if not in_warmup.all():
-            # A play of another action than the assigned one was decided before the frequent
-            # contexts were fixed, and belongs to the warm-up however late its reward comes.
+            # A play of an action other than the assigned one was decided before the frequent
+            # contexts were fixed, and belongs to the warm-up however late its reward arrives.
             is_sticky = self._sticky()[contexts]
             is_other = is_sticky & (actions != self._drawn(users, contexts))
             if not self.warmup_interactions and is_other.any():
-                # Without a warm-up there was no such decision: the play is forged or mistaken.
+                # Without a warm-up no such decision was made: the play is forged or mistaken.
                 raise InputError(
                     f"row {int(np.flatnonzero(is_other)[0])}: this user is never asked to play "
                     "that action in that context; give the action that was decided."
@@ -197,7 +197,7 @@ class Exploration:
 
     @property
     def n_events(self) -> int:
-        """Observations so far, those of the warm-up included."""
+        """Observations so far, including those of the warm-up."""
         return self._warmup.n_events + self._main.n_events
 
     def phases(self) -> dict[str, Tallies]:
@@ -206,7 +206,7 @@ class Exploration:
         return {"warmup": self._warmup.tallies(**shape), "main": self._main.tallies(**shape)}
 
     def to_json(self) -> dict[str, Any]:
-        """Return what ``restore`` needs beside the tallies, as plain JSON values."""
+        """Return the state that ``restore`` needs beside the tallies, as plain JSON values."""
         return {
             "warmup_interactions": self.warmup_interactions,
             "adversarial_fraction": self.alpha,
@@ -221,11 +221,11 @@ class Exploration:
     def restore(
         self, sticky: list[bool] | None, plays: IntArray, phases: Mapping[str, Tallies]
     ) -> None:
-        """Go on from what ``to_json``, ``plays`` and ``phases`` returned; all labels are known."""
+        """Restore what ``to_json``, ``plays`` and ``phases`` returned; all labels are known."""
         if len(plays) != self.n_users or (plays < 0).any():
             raise ValueError("plays do not fit the users")
         if sticky is not None and len(sticky) != self.n_contexts:
-            raise ValueError("frequent contexts do not fit the contexts")
+            raise ValueError("the flags of frequent contexts do not have one entry per context")
         self._is_sticky = None if sticky is None else array("b", sticky)
         self._plays = array("q", plays.tolist())
         self._warmup = Accumulator.of(phases["warmup"])
@@ -234,7 +234,7 @@ class Exploration:
     def observed(self) -> tuple[Tallies, Design, Tallies | None]:
         """Return tallies and design of the main phase, and the tallies of the warm-up if any.
 
-        While the warm-up lasts, its own tallies are all there is, and stand for the main phase.
+        During the warm-up its own tallies take the place of the main phase.
         """
         phases = self.phases()
         main, warmup = phases["main"], phases["warmup"]

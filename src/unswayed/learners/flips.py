@@ -1,6 +1,6 @@
 """The flip fraction: the smallest share of accounts that could change each decision.
 
-Lower bounds are certified, exactly where trimmed means decide; upper bounds are attained there.
+Lower bounds are certified, and exact where trimmed means decide; upper bounds are attained there.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ from unswayed.tallies import Tallies, UserTallies
 class Certificate(StrEnum):
     """Justification of a lower bound.
 
-    ``EXACT``: the decision was bounded exactly. ``CONTEXT_STEP``: so was it, but fewer accounts
-    might move the context to another estimator or the origin of rewards, and the bound goes no
-    further than that.
-    ``ONE_ACCOUNT``: only that the same data give the same decision; no better bound is known.
+    ``EXACT``: the decision was bounded exactly. ``CONTEXT_STEP``: bounded exactly, up to the number
+    of accounts that might move the context to another estimator, or the origin of rewards.
+    ``ONE_ACCOUNT``: certified only for unchanged data; no better bound is known.
     """
 
     EXACT = "exact"
@@ -48,9 +47,9 @@ class FlipBounds:
     ``CONTEXT_STEP``.
     """
 
-    n_accounts: int  # with interactions; shares are shares of them
-    lower: FloatArray  # certified: no smaller share can change the decision
-    upper: FloatArray  # attained: replacing this share changes it; NaN where none is known
+    n_accounts: int  # with interactions; all fractions are fractions of them
+    lower: FloatArray  # certified: no smaller fraction can change the decision
+    upper: FloatArray  # attained: replacing this fraction changes it; NaN where none is known
     certificates: npt.NDArray[np.str_]  # a ``Certificate`` for each lower bound
     held: FloatArray
 
@@ -72,21 +71,21 @@ def flip_bounds(
 ) -> FlipBounds:
     """Bound the share of accounts that it takes to change each decision of a method.
 
-    ``estimates`` is what the method returned, given the other arguments. Methods other than the
-    paper's, which has no such bounds, withstand one account.
+    ``estimates`` is the method's result for the other arguments. Only the paper's method has such
+    bounds; for others the bound is one account.
 
     Guarantee: no share below ``lower`` changes the decision, on the condition that the certificate
     names; a coalition of the share ``upper`` does change it.
 
     Frequent contexts: exact, from order statistics (``trimmed_flips``). Replaced accounts may visit
-    what they like, as often as they like, and report any rewards, but their action in a sticky
+    any contexts, as often as they like, and report any rewards, but their action in a sticky
     context stays the one that the platform assigned. The context might also leave S₊, its estimated
     probability might become zero, or, with several contexts, rewards might be measured from another
     origin (``RewardUnits``). Up to a number of accounts the data rule this out; the lower bound
     ends there, with the certificate "context step".
 
     Rare contexts: one row can move a round of the spectral filter across its threshold. No bound
-    better than one account is known to us.
+    better than one account is known.
     """
     n_accounts = int((tallies.interactions > 0).sum())
     lower = np.full(tallies.n_contexts, 1.0 / max(n_accounts, 1))
@@ -101,7 +100,7 @@ def flip_bounds(
     row_of_context = np.full(tallies.n_contexts, NO_RIVAL)
     row_of_context[chosen] = rows
 
-    # One number for each user of the frequent contexts: as many as their trimmed means needed.
+    # One number for each user of the frequent contexts, as their trimmed means needed.
     units = measure_units(tallies, alpha=alpha)
     measured = measured_from(tallies, units)
     is_chosen = np.repeat(row_of_context != NO_RIVAL, tallies.n_actions)
@@ -122,14 +121,14 @@ def flip_bounds(
     flips = trimmed_flips(
         values, groups, n_zeros=n_zeros, n_cut=n_cut, leaders=leaders, is_known=is_known[chosen]
     )
-    # If all who were seen at the chosen action stay away, nothing is known of it any more.
+    # If all visitors who played the chosen action stay away, its mean is unknown.
     visitors = stored[rows, leaders]
     fewest, enough = np.minimum(flips.fewest, visitors), np.minimum(flips.enough, visitors)
     in_place = _certain_replacements(tallies, design, warmup)[chosen]
-    # In a single context all means move with the origin of rewards alike.
+    # With a single context the origin of rewards shifts all means equally.
     is_single = tallies.n_contexts == 1
     unmoved = in_place if is_single else np.minimum(in_place, units.n_certain)
-    # One loud reward that is kept decides, wherever rewards are measured from.
+    # A single loud reward that is kept decides, whatever the origin of rewards.
     is_loud = (flips.from_leader > n_cut[rows, leaders]) | (
         flips.from_rival > n_cut[rows, flips.rivals]
     )
@@ -152,7 +151,7 @@ def _certain_replacements(tallies: UserTallies, design: Design, warmup: Tallies 
 
     A filter removes at most ``LARGEST_BUDGET`` of the weight, so a context that more accounts
     visited keeps a positive probability. On a log that is sticky throughout with more contexts than
-    actions, S₊ itself is estimated, and nothing is sure: the answer is −1.
+    actions, S₊ itself is estimated, and nothing is certain: the answer is −1.
     """
     if design.is_sticky.all() and tallies.n_contexts > tallies.n_actions:
         return np.full(tallies.n_contexts, -1)
@@ -173,21 +172,21 @@ NO_RIVAL = -1  # Marker for a leader that no rival can overtake
 
 ROUNDING_FACTOR = 8.0
 """Ours: a sum of n points errs by at most n·u·Σ|x| (u the unit roundoff). A window's mean is a
-difference of two such sums, and the estimator errs as much again; 8 is twice what these need."""
+difference of two such sums, and the estimator errs as much again; 8 is twice the minimum."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrimmedFlips:
     """Replacements that change the largest trimmed mean of each row; shapes ``(n_rows,)``.
 
-    ``enough`` equals ``fewest`` but for ties within rounding errors, and is 0 where no rival can be
-    made to win. It is spent on the largest points of the leader, which are replaced by very small
-    ones, and on the smallest points of the rival, which are replaced by very large ones.
+    ``enough`` equals ``fewest`` up to ties within rounding errors, and is 0 where no rival can win.
+    It is spent on the largest points of the leader, which are replaced by very small ones, and on
+    the smallest points of the rival, which are replaced by very large ones.
     """
 
-    fewest: IntArray  # no fewer replaced or removed points let another group win; certified
-    enough: IntArray  # this many replaced points let ``rivals`` win
-    rivals: IntArray  # the column that wins then, or ``NO_RIVAL``
+    fewest: IntArray  # replacing or removing fewer points lets no other group win; certified
+    enough: IntArray  # replacing this many points lets ``rivals`` win
+    rivals: IntArray  # the column that then wins, or ``NO_RIVAL``
     from_leader: IntArray
     from_rival: IntArray
 
@@ -206,12 +205,12 @@ def trimmed_flips(
     ``values`` are points in the groups ``row * n_columns + column``; all else has a row or a cell
     of a table: further points that are zero and not stored, how many points are trimmed at each
     end, the column with the largest trimmed mean, of equal ones the first, and whether a column
-    takes part. One with points that does not does so once one of its points was replaced.
+    takes part. A column that does not take part does so once one of its points has been replaced.
 
     Guarantee: exact. Let x be a group's n points in order and c its cut. Whatever k ≤ c points are
     replaced by, the trimmed mean is at most the mean of ranks c+k … n−c+k, and replacing the k
-    smallest points by very large ones attains it. With k > c there is no bound. Downwards alike.
-    Every split of the budget over leader and rival is tried. Removing points does less.
+    smallest points by very large ones attains it. With k > c there is no bound. Likewise downwards.
+    Every split of the budget over leader and rival is tried. Removing points has a smaller effect.
 
     >>> points = np.array([5.0, 6.0, 7.0, 8.0, 9.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     >>> two = np.zeros((1, 2), np.int64)
@@ -237,14 +236,14 @@ def trimmed_flips(
     for row, leader in enumerate(leaders.tolist()):
         has_points = n_points.reshape(n_cut.shape)[row]
         falls, slack = windows(row, leader, -1)
-        # Replacing the whole group takes the leader out, whatever the rivals are.
+        # Replacing the whole group removes the leader, whatever the rivals are.
         fewest, best = has_points[leader], (0, NO_RIVAL, 0, 0)
         for column in np.flatnonzero(has_points).tolist():
             if column == leader:
                 continue
             rises, more = windows(row, column, 1)
             first, tolerance = int(not is_known[row, column]), slack + more
-            # A tie may go either way; without any rounding error it still is one.
+            # A tie may go either way, with or without rounding errors.
             at_most = -tolerance - np.finfo(np.float64).tiny
             fewest = min(fewest, max(_cheapest_split(falls, rises, first, at_most)[0], 1))
             total, fallen = _cheapest_split(falls, rises, first, tolerance)

@@ -50,9 +50,9 @@ Listener = Callable[[str], None]  # called with the name of each step as it begi
 def read_log(
     source: Source, options: LearnOptions, shape: Shape | None, on_step: Listener = lambda _: None
 ) -> tuple[Reading, Shape | None]:
-    """Read a log, and with features place it in leaves: those of a shape, or of one learned here.
+    """Read a log, and with features assign it to given leaves, or to leaves learned here.
 
-    Rows without a leaf are left out.
+    Rows without a leaf are dropped.
     """
     reading = read_events(
         source,
@@ -100,7 +100,7 @@ def _read(source: Source, options: LearnOptions, on_step: Listener) -> PreparedL
 def _fixed_shape(
     stored: Stored | None, options: LearnOptions, *, has_log: bool = True
 ) -> Shape | None:
-    """Return the shape that is given, or that a folder has; None if it is still to be learned."""
+    """Return the shape that was given, or that of the folder; None if it is yet to be learned."""
     if stored is not None and stored.logs:
         return stored_shape(stored.partition, options.tallies, options, has_log=has_log)
     return None if options.partition is None else Shape(options.partition, "learned before")
@@ -148,7 +148,7 @@ def _read_on_cluster(
 
 STEPS = ("reading", "tallying", "validating", "learning")  # of learning from a log, in order
 
-#: Options that a cluster refuses: they need all events, or all tallies, in one place.
+#: Options that a cluster refuses, because they need all events or all tallies in one place.
 LOCAL_ONLY = ("query", "tallies", "max_interactions_per_user", "half_life", "honest")
 
 
@@ -235,8 +235,8 @@ def learn_on_cluster(
 
     Notes
     -----
-    Guarantee: that of the method; the policy is that of ``learn_log`` on the same files, bit for
-    bit, whatever workers are lost on the way.
+    Guarantee: Guarantee: that of the method; the policy equals that of ``learn_log`` on the same
+    files, bit for bit, even if workers are lost.
     """
     options = (options or LearnOptions()).changed(**changes)
     local = option("--engine", "local", python="learn_log")
@@ -254,10 +254,10 @@ def learn_on_cluster(
 
 
 def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> LearnedLog:
-    """Check a log, reject it if nothing sound can be learned, and learn."""
+    """Check a log, reject it if nothing reliable can be learned, and learn."""
     on_step("validating")
     stated = options.alpha
-    # An unknown share is at least the floor; what it turns out to be is held to the same checks.
+    # An unknown share is at least the floor; its estimate must pass the same checks.
     summary = _checked(log, options, FLOOR if stated == "auto" else stated)
     on_step("learning")
     reviewed, known = None, options.known
@@ -310,7 +310,7 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
 
 
 def _checked(log: PreparedLog, options: LearnOptions, alpha: float) -> LogSummary:
-    """Summarise a log; raise if nothing sound can be learned from it."""
+    """Summarise a log; raise if nothing reliable can be learned from it."""
     summary = summarise(log.tallies, alpha=alpha, min_propensity=options.min_propensity)
     check_learnable(summary, alpha=alpha, allow_unplayed=options.allow_unplayed)
     return summary

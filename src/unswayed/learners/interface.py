@@ -1,4 +1,4 @@
-"""Interface of online learners: play arrivals as they come, and recommend afterwards."""
+"""Interface of online learners: play arrivals as they come, and recommend a policy."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from unswayed.learners.estimates import Estimates
 class Setting:
     """Parameters known to a learner before the first arrival.
 
-    ``alpha`` is what the operator believes, which need not be true;
-    ``interactions_per_user`` is how long the learner will run, on average over the users.
+    ``alpha`` is the operator's assumption, which may be wrong;
+    ``interactions_per_user`` is the planned length of the run, averaged over users.
     """
 
     n_users: int
@@ -34,14 +34,14 @@ class Learner(Protocol):
     def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Play arrivals one after another, learning from each reward before the next arrival.
 
-        ``users`` and ``contexts`` say who arrives with which context, in order; a user may come
-        twice. ``outcomes``, shape (n_arrivals, n_actions), has the reward that each action would
-        bring (potential outcomes). Only the entry of the action that is played may be read: a
-        contract test holds every learner to it. Returns the actions played; shape (n_arrivals,).
+        ``users`` and ``contexts`` describe the arrivals in order; a user may come twice.
+        ``outcomes``, shape (n_arrivals, n_actions), has the reward that each action would bring
+        (potential outcomes). Only the entry of the played action may be read, which a contract test
+        checks for every learner. Returns the actions played; shape (n_arrivals,).
         """
 
     def action_probabilities(self, users: IntArray) -> FloatArray:
-        """Return what is recommended, averaged over the given users; shape (n_contexts, n_actions).
+        """Return the recommended policy, averaged over users; shape (n_contexts, n_actions).
 
         Rows sum to one; ties are broken evenly. Learners with one policy for all ignore ``users``.
         """
@@ -56,11 +56,11 @@ class LearnerSpec:
 
     name: str
     make: LearnerMaker
-    summary: str = ""  # in a line, for readers of a plugin
+    summary: str = ""  # one line, shown to users of a plugin
 
 
 def evenly_among_best(values: FloatArray) -> FloatArray:
-    """Return probabilities that share each row evenly among its largest entries.
+    """Return probabilities that are uniform over the largest entries of each row.
 
     NaN stands for "never seen" and is chosen only if the whole row is NaN.
 
@@ -74,9 +74,9 @@ def evenly_among_best(values: FloatArray) -> FloatArray:
 
 
 def decided_shares(estimates: Estimates) -> FloatArray:
-    """Return the probabilities of what was decided; shape (n_contexts, n_actions).
+    """Return decisions as probabilities; shape (n_contexts, n_actions).
 
-    Equally large means share a context evenly, and so do all actions where nothing was learned.
+    Actions with equal means share a context evenly, as do all actions of an unknown context.
     """
     table = estimates.mean_rewards.copy()
     if estimates.is_excluded is not None:

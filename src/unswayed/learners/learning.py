@@ -28,7 +28,7 @@ class Learned:
     estimates: Estimates
     flips: FlipBounds  # how many accounts each decision withstands
     unknown_fraction: UnknownFraction | None  # how the share was chosen; None if it was given
-    rewards: RewardBound  # what worst-case intervals assume of rewards
+    rewards: RewardBound  # the bound on rewards that worst-case intervals use
 
 
 def learn_policy(
@@ -41,7 +41,7 @@ def learn_policy(
     reviewed: Reviewed | None = None,
     times: tuple[str | None, str | None] = (None, None),
 ) -> Learned:
-    """Learn a policy; parameters as ``RobustMCB`` and its methods take them.
+    """Learn a policy; parameters as in ``RobustMCB`` and its methods.
 
     The tallies have labels. ``reviewed`` is for the default method. Users' labels and the first and
     last time of the log are recorded in the policy's ``Origin``.
@@ -84,7 +84,7 @@ def learn_policy(
     policy = replace(
         policy,
         source=source,
-        # A single account is what holds for every method, and says nothing.
+        # A bound of one account holds for every method, so it is not reported.
         flip_fraction=flips.lower if flips.is_certified else None,
         flip_fraction_upper=None if np.isnan(flips.upper).all() else flips.upper,
     )

@@ -1,4 +1,4 @@
-"""The ways to learn from collected interactions, by name."""
+"""The methods of learning from collected interactions, by name."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ METHODS: dict[str, Method] = {
 """All methods by name; add your own, as docs/extend.md shows."""
 
 RENAMED = {"discount": "bounded", "discount-on-log": "bounded-on-log"}
-"""Names of methods, and of learners with them, that old scripts, campaigns and files may use."""
+"""Former names of methods and learners, which old scripts, campaigns and files may use."""
 
 
 def method_names() -> list[str]:
-    """Return the names of all methods, those of plugins included."""
+    """Return the names of all methods, including those of plugins."""
     load_plugins()
     return list(METHODS)
 

@@ -1,4 +1,4 @@
-"""How to learn from a log: one set of options for Python, the command line and a cluster."""
+"""Options of learning from a log: the same for Python, the command line and a cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from unswayed.names import known_keywords
 from unswayed.policy.partition import Partition
 from unswayed.tallies.log_data import check_min_propensity
 
-MOST_LEAVES = 1000  # Ours: contexts that may be asked for
+MOST_LEAVES = 1000  # Ours: maximum number of contexts
 
 
 def listed_names(given: Sequence[str] | str) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ class LearnOptions:
         check_min_propensity(self.min_propensity)
         if self.max_interactions_per_user is not None:
             check_cap(self.max_interactions_per_user)
-        _ = self.rewards  # refuses a deviation that is none
+        _ = self.rewards  # refuses invalid deviations
         if self.known is not None:
             if self.method != DEFAULT_METHOD:
                 default = option("--method", DEFAULT_METHOD)
@@ -156,11 +156,11 @@ class LearnOptions:
 
     @property
     def rewards(self) -> RewardBound:
-        """What is stated of rewards."""
+        """The stated bound on rewards."""
         return reward_bound(self.reward_range, self.reward_deviation)
 
     def _check_features(self) -> None:
-        """Add the features to the columns; refuse options that need them, or that they exclude."""
+        """Add the features to the columns; refuse options that need them, or that exclude them."""
         if self.partition is not None:
             if self.features not in ((), self.partition.names) or self.honest:
                 raise InputError("a partition has its features, and no half that shaped it.")
@@ -201,7 +201,7 @@ class LearnOptions:
         if "adversarial_fraction" in changes:  # the former name
             old = LearnOptions(adversarial_fraction=changes.pop("adversarial_fraction"))  # type: ignore[call-arg]
             changes["alpha"] = old.alpha
-        if "features" in changes:  # those of the options before are columns by now
+        if "features" in changes:  # the earlier options have become columns by now
             columns = replace(changes.get("columns", self.columns), features=())
             changes["columns"] = columns
         own = [field.name for field in fields(LearnOptions)]

@@ -30,7 +30,7 @@ from unswayed.learners.estimates import Estimates
 from unswayed.tallies import Tallies, UserTallies, entry_users, row_sums
 
 SCALE_FLOOR = 20.0  # The paper's, in σ_s² := max(n_s(T₀), 20 log S) / T₀ (proof of Lemma D.1)
-LARGEST_ACTIVITY = 20.0  # Ours: the paper takes activities to be bounded; `learn` suggests a cap
+LARGEST_ACTIVITY = 20.0  # Ours: the paper assumes bounded activities; `learn` suggests a cap
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +39,7 @@ class ContextEstimate:
 
     context_probabilities: FloatArray  # ν̂, non-negative with sum one
     scales: FloatArray  # σ_s, about the square root of the probability, never zero
-    filtered: MeanEstimate  # the high-dimensional estimate behind them, one row an active user
+    filtered: MeanEstimate  # the high-dimensional estimate behind them, one row per active user
 
 
 Multivariate = Callable[[FloatArray, float], ArrayLike]
@@ -66,7 +66,7 @@ def robust_mean(
 def estimate_context_probabilities(
     tallies: UserTallies, *, alpha: float, multivariate: Multivariate | None = None
 ) -> ContextEstimate:
-    """Estimate ν from who visited what, robustly (Algorithm 1).
+    """Estimate ν robustly from the users' visits (Algorithm 1).
 
     Tallies are the interactions of the first T₀ steps; lines 1–4 are their collection.
     ``multivariate`` is another robust mean of rows than the spectral filter.
@@ -77,9 +77,9 @@ def estimate_context_probabilities(
 
     - The floor of the scales is 20 log(max(S, 2))/T₀, since log 1 = 0 (erratum 7).
     - Line 5 counts the colluders' visits, so a flood inflates σ_s and hides itself in the scaled
-      coordinate (erratum 5). Lines 5–8 are run a second time with σ_s² = max(ν̂_s, floor), from
-      the weights of the first: from equal ones, good users who came to the flooded context, which
-      is rare, stand out as the flood does, and a fifth of them went with it.
+      coordinate (erratum 5). Lines 5–8 are run a second time with σ_s² = max(ν̂_s, floor), starting
+      from the weights of the first pass: with equal weights, good users who came to the flooded
+      context, which is rare, would be outliers like the flood, and lose a fifth of their number.
     - Users without interactions are left out. One with more than ``LARGEST_ACTIVITY`` times as many
       as the median user counts with as many in line 5 and in T₀ (erratum 14).
     """
@@ -89,17 +89,18 @@ def estimate_context_probabilities(
     most = LARGEST_ACTIVITY * float(np.median(interactions[interactions > 0]))
     total = float(np.minimum(interactions, most).sum())  # T₀
     floor = SCALE_FLOOR * math.log(max(tallies.n_contexts, 2)) / total
-    # Line 5: σ_s² from the visits of everybody.
+    # Line 5: σ_s² from the visits of all users.
     shares = tallies.blocks.add_blocks(_capped_visits, most) / total
     weights: FloatArray | None = None
     for _ in ("line 5 as printed", "erratum 5"):
         scales = np.sqrt(np.maximum(shares, floor))
         # Lines 6 and 7: the robust mean of the b_i = (1/n_i) Σ_t σ^-1 e_{s_t}. The rows are large,
-        # so they are not given a name that would keep them until the next ones are made.
+        # so no variable keeps them alive until the next ones are made.
         filtered = robust_mean(tallies.rows(visit_rows, scales), alpha, multivariate, weights)
-        # Of a handful of users nobody may be left; then the second pass begins with all of them.
+        # With a handful of users all may have been removed; then the second pass starts with all of
+        # them.
         weights = filtered.weights if filtered.weights.any() else None
-        # Line 8: ν̂ = diag(σ)·b̂. Rows of visits are shares, so ν̂ is a probability vector.
+        # Line 8: ν̂ = diag(σ)·b̂. Rows are shares of visits, so ν̂ is a probability vector.
         shares = scales * filtered.estimate
     return ContextEstimate(
         context_probabilities=shares / shares.sum(),
@@ -128,10 +129,10 @@ def _rows_of_active(
 ) -> SparseRows:
     """Return one row an active user, of values times factors over n_i.
 
-    ``factors`` and ``columns`` are those of each cell; cells with a negative column are left out.
+    ``factors`` and ``columns`` are per cell; cells with a negative column are left out.
     """
-    # Room for as many entries as there may be; pages that are not reached cost nothing. Columns are
-    # unsigned, so that no product asks whether an index counts from the end: a sixth of its time.
+    # Allocated at the maximum size; pages that are not touched cost nothing. Columns are unsigned,
+    # so that indexing needs no check for negative indices, a sixth of the time.
     data, indices = np.empty(len(values)), np.empty(len(values), np.uint32)
     rows = (tallies.indptr, tallies.cells, values, tallies.interactions)
     starts = _fill_rows(*rows, factors, columns, is_joined, data, indices)
@@ -293,33 +294,33 @@ def reward_rows(tallies: Tallies, scales: FloatArray, is_rare: BoolArray) -> Spa
 SAMPLED_ENTRIES = 512  # Ours: entries sampled per block to guess the two values of binary rewards
 PIVOT_BITS = 20  # Ours: of the pivot of squares; few, so that whole numbers up to 1e7 stay exact
 TOLERANCE = 1e-6
-"""Ours: how far a mean square may be from that of two values, in squares of their distance. Not for
+"""Ours: tolerance of the test for two values, as a fraction of their squared distance. Not used for
 zero and one, whose sums are exact."""
 
 
 @dataclass(frozen=True, slots=True)
 class RewardUnits:
-    """Where rewards are measured from, so that a constant added to all of them changes nothing.
+    """Origin of rewards, so that adding a constant to all of them changes nothing.
 
     Replacing ``n_certain`` accounts does not change the origin. Positive only for rewards of 0 and
-    1, which are tested without a guess; other origins rest on a sample or a median.
+    1, which are tested without a guess; other origins depend on a sample or a median.
     """
 
-    origin: float  # the smaller value of binary rewards; of others the median user's mean reward
+    origin: float  # the smaller value of binary rewards; otherwise the median user's mean reward
     n_certain: int
 
 
 def measure_units(tallies: UserTallies, *, alpha: float) -> RewardUnits:
-    """Return where rewards are to be measured from.
+    """Return the origin of rewards.
 
     Rewards are binary if all but as many users as may collude have rewards of the same two values
     only, and if those who show both, or the larger one, are at least twice as many as those who
-    break the rule. Else less is assumed, and intervals are wider.
+    break the rule. Otherwise fewer assumptions are made, and intervals are wider.
 
-    The squares of the tallies show it: with rewards in {v, w} every entry has
-    Σr² − (v + w)·Σr + v·w·n = 0, and two entries determine v + w and v·w. Zero and one are tested
-    first, then the pair that most sampled entries agree on: a few loud accounts can change the
-    sample, and where fewer users than may collude show the larger value, a wrong pair would pass.
+    They are recognised by the squares of the tallies: with rewards in {v, w} every entry has Σr² −
+    (v + w)·Σr + v·w·n = 0, and two entries determine v + w and v·w. Zero and one are tested first,
+    then the pair that most sampled entries agree on: a few loud accounts can change the sample, and
+    where fewer users than may collude show the larger value, a wrong pair would pass.
     """
     n_allowed = math.ceil(alpha * int((tallies.interactions > 0).sum()))
     votes = tallies.blocks.add_blocks(_votes, 0.0, 1.0, 0.0)
@@ -353,7 +354,7 @@ def user_means(tallies: Tallies) -> FloatArray:
 def _sampled_entries(tallies: Tallies) -> FloatArray:
     """Return counts, sums and squares of some entries; shape (n, 3).
 
-    Half of them evenly spaced, half of them among those whose mean is not the usual one.
+    Half of them are evenly spaced, half have an unusual mean.
     """
     if not len(tallies.cells):
         return np.empty((0, 3))
@@ -377,7 +378,7 @@ def _two_values(entries: FloatArray) -> tuple[float, float] | None:
     squares = squares - 2.0 * pivot * sums + pivot * pivot * counts
     means, squares = (sums - pivot * counts) / counts, squares / counts
     order = np.argsort(means, kind="stable")
-    # Far apart in order, so that few pairs have equal means.
+    # Pairs of entries that are far apart in order, so that few have equal means.
     first, second = order[: len(order) // 2], order[(len(order) + 1) // 2 :]
     first, second = np.tile(first, 2), np.concatenate([second, np.roll(second, 1)])
     differs = means[first] != means[second]
@@ -389,26 +390,26 @@ def _two_values(entries: FloatArray) -> tuple[float, float] | None:
     lows, spans = lows[spans > 0], spans[spans > 0]
     if not len(spans):
         return None
-    # The pair of values that most agree with, up to rounding; medians of those that agree.
+    # The pair of values that most entries agree with, up to rounding; medians over those entries.
     scale = float(np.median(spans))
     rounded = np.rint(np.column_stack([lows, spans]) / scale * 1e3)
     _, labels, sizes = np.unique(rounded, axis=0, return_inverse=True, return_counts=True)
     chosen = labels.ravel() == sizes.argmax()
     low, span = float(np.median(lows[chosen])), float(np.median(spans[chosen]))
-    # Rounded to a billionth of the span and decimally, so that zero is zero and two is two.
+    # Rounded decimally to a billionth of the span, so that zero is exactly zero.
     return round(pivot + low, 9 - math.ceil(math.log10(span))) + 0.0, float(f"{span:.9g}")
 
 
 def _spare(votes: IntArray, n_allowed: int) -> int:
-    """Return how many accounts can be replaced before two values are rejected; negative if now."""
+    """Return how many replaced accounts the two values survive; negative if they are rejected."""
     n_shown, n_broken = int(votes[0]), int(votes[1])
     return min(n_allowed - n_broken, (n_shown - 2 * n_broken) // 3)
 
 
 def _votes(tallies: Tallies, low: float, span: float, tolerance: float) -> IntArray:
-    """Return how many users show the larger of two values, another value, and the smaller one.
+    """Return how many users report the larger of two values, another value, and the smaller.
 
-    Users who show another value count there only.
+    Users with another value count only there.
     """
     high, n, sums = low + span, tallies.counts, tallies.sums
     span = high - low
@@ -433,7 +434,7 @@ def frequent_contexts(
 ) -> BoolArray:
     """Return S₊: True for the min(S, A) most probable contexts; of equal ones the first.
 
-    Where not all contexts are sticky, S₊ was fixed while playing, or never: those that are.
+    If not all contexts are sticky, S₊ was fixed during play, or never: it is the sticky ones.
 
     >>> frequent_contexts(np.array([0.1, 0.4, 0.2, 0.3]), n_actions=2).tolist()
     [False, True, False, True]
@@ -459,7 +460,7 @@ def split_contexts(
     K_m = Σ_{j≤m} sqrt(ν_[j]) + sqrt(A · Σ_{j>m} ν_[j] · (1 + n·ν_[m+1])).
 
     The last factor is one for uniform plays. The paper has m = min(S, A), which is kept for S ≤ A;
-    docs/paper.md says why not beyond.
+    docs/paper.md explains why not beyond.
 
     >>> [split_contexts(np.full(n, 1 / n), n_actions=4).sum().tolist() for n in (4, 8)]
     [4, 0]
@@ -510,9 +511,9 @@ def learn_paper(
     Notes
     -----
     Guarantee: suboptimality O(K(B)·sqrt(α L/T)) with probability 2/3, for L = Ω(SA log(SA)/α)
-    (Theorem 5.1; erratum 6 adds a term sqrt(2 ε A) to K(B)). The intervals are not the theorem's:
-    ``guard_intervals`` says what they assume; those of a context hold together with probability
-    9/10.
+    (Theorem 5.1; erratum 6 adds a term sqrt(2 ε A) to K(B)). The intervals are not those of the
+    theorem: ``guard_intervals`` documents their assumptions; those of a context hold together with
+    probability 9/10.
 
     Deviations from the paper:
 
@@ -538,7 +539,7 @@ def learn_paper(
         plays = float(np.median(interactions[interactions > 0]))
         is_frequent = split_contexts(probabilities, n_actions=tallies.n_actions, sticky_plays=plays)
 
-    # Line 11: the recovery procedure, frequent and rare contexts apart.
+    # Line 11: the recovery procedure, separately for frequent and rare contexts.
     units = measure_units(tallies, alpha=alpha)
     measured = measured_from(tallies, units)
     scaled_means = recover_frequent(
@@ -560,21 +561,21 @@ def learn_paper(
         evidence["reward_filter"] = _filter_evidence(filtered)
         scaled_means = np.where(is_frequent[:, None], scaled_means, rare_means)
 
-    # Line 12 takes the largest mean of each context; the policy does that.
+    # Line 12, the largest mean of each context, is left to the policy.
     to_rewards = np.where(
-        # Elsewhere the zeros of absent users are no evidence.
+        # Elsewhere the zeros of absent users are not evidence.
         (tallies.cell_users() > 0) & (probabilities > 0)[:, None],
         (contexts.scales / np.maximum(probabilities, np.finfo(float).tiny))[:, None],
         np.nan,
     )
-    if per_visit:  # which are means already where contexts are frequent
+    if per_visit:  # which are means already in frequent contexts
         to_rewards[is_frequent] = np.where(np.isnan(to_rewards[is_frequent]), np.nan, 1.0)
     means = units.origin + scaled_means * to_rewards
     intervals = guard_intervals(tallies, design, alpha=alpha, origin=units.origin)
     is_known = ~np.isnan(means)
     low = np.where(is_known, intervals.low, np.nan)
     high = np.where(is_known, intervals.high, np.nan)
-    # Half-widths reach to the farther end, wherever the estimate lies.
+    # Half-widths reach the farther end, wherever the estimate lies.
     half = np.maximum(high - means, means - low)
     sampling_errors = np.minimum(intervals.sampling_errors, half)
     return Estimates(
@@ -610,12 +611,12 @@ COUNTED = 0.25  # Ours: share of the failure probability for the number of collu
 class CellIntervals:
     """Intervals of mean rewards; all of shape (n_contexts, n_actions), NaN without visitors.
 
-    If they rest on an assumption that the operator did not state, they rule nothing out.
+    If they depend on an assumption that the operator did not state, they exclude nothing.
     """
 
     low: FloatArray  # infinite where there is no bound
     high: FloatArray
-    sampling_errors: FloatArray  # half-width of what chance alone explains, if nobody colluded
+    sampling_errors: FloatArray  # half-width of the sampling error, if nobody colluded
     is_assumed: bool = False
 
 
@@ -624,14 +625,14 @@ def guard_intervals(
 ) -> CellIntervals:
     """Return intervals of all cells; those of a context hold together with probability 9/10.
 
-    The design says how actions were chosen, and what is stated of rewards. Sums of squares are
+    The design states how actions were chosen, and the bound on rewards. Sums of squares are
     taken around the origin, so that they keep their digits; None measures it.
 
     Guarantee: holds in finite samples, with no approximation (``bounded_mean_intervals``), under
     the assumptions of docs/guarantee.md. The unit is a user, and a user's value in a cell is the
-    mean reward there. Colluders choose their contexts, so all of those who can get an action may
-    be in its cell: in a sticky context at most an upper quantile of a binomial number, of the group
-    I_{s,a}; elsewhere α·L. The paper has no intervals.
+    mean reward there. Colluders choose their contexts, so every colluder who can get an action may
+    be in its cell: in a sticky context at most an upper quantile of a binomial number, for the
+    group I_{s,a}; elsewhere α·L. The paper has no intervals.
     """
     if origin is None:
         origin = measure_units(tallies, alpha=alpha).origin
@@ -646,7 +647,7 @@ def guard_intervals(
         n_bad = np.where(
             design.is_sticky[:, None], np.minimum(in_groups, everywhere), everywhere
         ).ravel()
-        # Where all visitors may collude there is no bound but the range.
+        # Where all visitors may collude only the range bounds the mean.
         is_open = visitors > n_bad
         marks = np.cumsum(np.where(is_open, visitors, 0)) // ENTRIES_AT_ONCE
         bounds = [0, *(np.flatnonzero(np.diff(marks)) + 1).tolist(), len(visitors)]
@@ -684,7 +685,7 @@ def _most_in_groups(
     sizes = design.group_sizes.astype(np.int64)
     shares = uneven_shares(np.where(design.is_sticky[:, None], visitors, 0), level / 2.0)
     if shares is not None:
-        # Users who never came were assigned like those who did.
+        # Users who never came were assigned like all others.
         level /= 2.0
         n_active = int((tallies.interactions > 0).sum())
         missing = n_active - visitors.sum(axis=1, keepdims=True)
@@ -704,11 +705,10 @@ def _moments(tallies: Tallies, origin: float) -> FloatArray:
 
 
 def allowed_actions(guard: CellIntervals) -> BoolArray:
-    """Return the actions that intervals do not rule out; shape (n_contexts, n_actions).
+    """Return the actions that intervals do not exclude; shape (n_contexts, n_actions).
 
-    An action is ruled out if the interval of another one lies above its own: neither one without an
-    interval, nor any action by one without a bound, nor anything on an assumption
-    (``CellIntervals.is_assumed``).
+    An action is excluded if the interval of another one lies above its own, except actions without
+    an interval, by intervals without a bound, or on an assumption (``CellIntervals.is_assumed``).
 
     Guarantee, for a context whose intervals hold, whoever chooses and however (proofs in
     docs/guarantee.md): the best action is allowed, and an allowed action loses at most twice the

@@ -22,10 +22,10 @@ from unswayed.tallies import Accumulator, Tallies, tally
 
 
 class EpochPlayer:
-    """Explores by plan, learns at the end of every epoch, and serves what it learned.
+    """Explores by plan, learns at the end of every epoch, and serves the learned policy.
 
-    Only explorers' plays are learned from, by the default method: their actions were drawn, and
-    nobody can choose to be one. The tallies of all epochs add up.
+    Only explorers' plays are learned from, by the default method: their actions were drawn at
+    random, and nobody can choose to explore. The tallies of all epochs add up.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -95,7 +95,7 @@ class EpochPlayer:
     def _begin(self, plan: EpochPlan) -> None:
         self.plan = plan
         self._decider = Decider(plan, self._secret)
-        # The same in all epochs, and cheap next to learning.
+        # The same in all epochs, and cheap compared with learning.
         self._digests = self._decider.digests(range(self._setting.n_users))
         ruled = self._decider.ruled
         self._actions = np.array([plan.actions.code(ruling.action) for ruling in ruled])
@@ -106,7 +106,7 @@ WARMUP_SHARE = 0.2  # Ours: of all plays, for T₀ if S > A; the theorem asks fo
 
 
 class _OneMethod:
-    """Recommends what one method learns from everything played so far."""
+    """Recommends the policy that one method learns from everything played so far."""
 
     def __init__(self, setting: Setting, method: Method) -> None:
         self._setting = setting
@@ -122,7 +122,7 @@ class _OneMethod:
 class Explorer(_OneMethod):
     """Plays by keyed assignment and learns with one method when asked to recommend.
 
-    ``is_split`` says whether the frequent contexts are chosen by ``split_contexts``.
+    ``is_split`` selects the frequent contexts by ``split_contexts``.
     """
 
     def __init__(self, setting: Setting, method: Method, *, is_split: bool = False) -> None:
@@ -157,15 +157,15 @@ class Explorer(_OneMethod):
         return self._method(tallies, design, alpha=self._setting.alpha, warmup=warmup)
 
 
-EPSILON = 0.2  # Ours: share of plays that are uniform, as production systems have it
+EPSILON = 0.2  # Ours: share of plays that are uniform, as in production systems
 
 
 class LogLearner(_OneMethod):
-    """Learns with one method from a log with propensities, whose plays it did not choose.
+    """Learns with one method from a log with propensities, which another policy collected.
 
-    The log is made by the pooled mean: with probability epsilon a play is uniform, else it is the
-    action with the largest mean reward so far in its context, everybody's rewards counted. Means
-    are brought up to date after each round of arrivals, as in systems that are trained daily.
+    The log is collected by the pooled mean: with probability epsilon a play is uniform, otherwise
+    it is the action with the largest mean reward so far in its context, over all users. Means are
+    updated after each round of arrivals, as in systems that are trained daily.
     """
 
     def __init__(self, setting: Setting, method: Method, epsilon: float = EPSILON) -> None:
@@ -214,7 +214,7 @@ _VARIANTS: dict[str, LearnerMaker] = {
 def learner_specs() -> dict[str, LearnerSpec]:
     """Return every learner by name: the methods, online, on a log and in epochs, and baselines.
 
-    Looked up at each call, so that methods and baselines registered later are among them.
+    Evaluated at each call, so that methods and baselines registered later are included.
     """
     methods = {name: METHODS[name] for name in method_names()}
     makers: dict[str, LearnerMaker] = {

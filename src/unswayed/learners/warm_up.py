@@ -31,7 +31,7 @@ def warm_up(
     for kind in KINDS:
         on_kind(kind)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Note)  # nobody decides by these logs
+            warnings.simplefilter("ignore", Note)  # nobody uses the policies of these logs
             learn_log(small_log(kind), alpha=COLLUDING, method=method)
 
 

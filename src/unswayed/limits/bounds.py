@@ -1,8 +1,8 @@
 """The paper's bounds as formulas, and limits for whole policies in a normal approximation.
 
-The paper states orders of growth. Formulas leave out logarithms that it hides under a tilde, and
-hidden factors are one: they are not calibrated. The theorems are stated for alpha < 1/3 and
-epsilon < alpha.
+The paper states orders of growth. Formulas omit the logarithms that it hides under a tilde, and
+hidden constants are set to one: they are not calibrated. The theorems are stated for alpha < 1/3
+and epsilon < alpha.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ TARGET_PER_GAP = 1 / 3
 
 
 def users_needed(n_contexts: int, n_actions: int, alpha: float) -> int:
-    """Return SA·log(SA)/alpha, the users that Theorem 5.1 asks for.
+    """Return SA·log(SA)/alpha, the number of users that Theorem 5.1 requires.
 
     >>> users_needed(10, 10, 0.2)
     2303
@@ -135,8 +135,9 @@ def _cells(n_contexts: int, n_actions: int) -> int:
 
 
 # Limits for whole policies: a coalition exchanges best and runner-up in every context. Each user
-# plays N times, uniformly over A actions. The means of two actions move by the gap, so through one
-# user the two worlds are normals that lie d' = gap·sqrt(2N/A)/sigma standard deviations apart.
+# plays N times, uniformly over A actions. The means of two actions move by the gap, so one user's
+# data in the two worlds are normals whose means differ by d' = gap·sqrt(2N/A)/sigma standard
+# deviations.
 
 
 def swap_separation(
@@ -146,7 +147,7 @@ def swap_separation(
     *,
     noise: ArrayLike = 0.5,
 ) -> Floats:
-    """Return d' = gap·sqrt(2N/A)/noise, the swap as seen through one user in standard deviations.
+    """Return d' = gap·sqrt(2N/A)/noise, how far one user separates the worlds, in deviations.
 
     The gap is best minus runner-up, N counts all plays of one user, uniform over A actions, and the
     noise is the standard deviation of one reward; 0.5 is the most that rewards of 0 and 1 can have.
@@ -180,7 +181,7 @@ def smallest_swap_coalition(
     *,
     noise: ArrayLike = 0.5,
 ) -> Floats:
-    """Return the share of colluders from which some attack hides the swap from every method.
+    """Return the smallest share of colluders with which an attack hides the swap from every method.
 
     Parameters as in `swap_separation`. Guarantee: TV/(1+TV) with TV = `normal_total_variation`;
     exact for normal rewards and N/A plays of each action, an approximation otherwise. Not in the

@@ -14,7 +14,7 @@ Floats: TypeAlias = np.float64 | FloatArray  # a number for numbers, an array fo
 Integers: TypeAlias = np.int64 | IntArray
 
 MAX_INTERACTIONS = 10**9
-"""Ours: sums take time and memory like the root of the plays; a billion takes 30 ms."""
+"""Ours: time and memory grow like the square root of the plays; a billion takes 30 ms."""
 
 MAX_CONTEXTS, MAX_ACTIONS = 10**7, 10**6
 """Ours: a plan holds one number for each context; ten million take a second and 0.3 GB."""
@@ -32,7 +32,7 @@ PAPER_MAX_FRACTION = 1 / 3
 
 
 def check_gap(gap: ArrayLike, base: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return gap and base as arrays, or say why base and base + gap are not two mean rewards."""
+    """Return gap and base as arrays; raise if base and base + gap are not two mean rewards."""
     gaps, bases = np.asarray(gap, dtype=np.float64), np.asarray(base, dtype=np.float64)
     refuse(
         option("--base"),
@@ -49,7 +49,7 @@ def check_gap(gap: ArrayLike, base: ArrayLike) -> tuple[FloatArray, FloatArray]:
         "mean reward minus the other's, above 0.",
     )
     room = 1 - bases
-    # A rounding error above one is forgiven: 1 - 0.9 is a little less than 0.1.
+    # A rounding error above one is tolerated: 1 - 0.9 is slightly less than 0.1.
     is_too_large = gaps > room * (1 + 1e-12)
     if is_too_large.any():
         bad, most, where = (_first(is_too_large, values) for values in (gaps, room, bases))
@@ -61,7 +61,7 @@ def check_gap(gap: ArrayLike, base: ArrayLike) -> tuple[FloatArray, FloatArray]:
 
 
 def check_coalition(alpha: ArrayLike) -> FloatArray:
-    """Return the coalition's share of the users as an array, or say why it is none."""
+    """Return the coalition's share of the users as an array; raise if it is invalid."""
     fractions = np.asarray(alpha, dtype=np.float64)
     if (fractions == 0).any():
         raise InputError(
@@ -75,7 +75,7 @@ def check_coalition(alpha: ArrayLike) -> FloatArray:
 
 
 def check_minority(alpha: ArrayLike) -> FloatArray:
-    """Return the coalition's share as an array when it is below one half, or say why not."""
+    """Return the coalition's share as an array; raise unless it is below one half."""
     fractions = check_coalition(alpha)
     why = "a coalition of half the users or more can hide any gap indefinitely, so no number of "
     refuse(ALPHA, fractions, fractions >= 0.5, f"{why}plays is enough.")
@@ -83,7 +83,7 @@ def check_minority(alpha: ArrayLike) -> FloatArray:
 
 
 def check_interactions(interactions: ArrayLike, *, at_least: int = 0) -> IntArray:
-    """Return numbers of plays as an integer array, or say why they are none."""
+    """Return numbers of plays as an integer array; raise if they are invalid."""
     plays, name = np.asarray(interactions), option("--interactions")
     whole = plays.astype(np.float64)
     is_bad = ~((whole >= at_least) & (whole == np.floor(whole)))
@@ -95,7 +95,7 @@ def check_interactions(interactions: ArrayLike, *, at_least: int = 0) -> IntArra
 
 
 def check_count(value: int, name: str, *, at_least: int = 1, at_most: int | None = None) -> int:
-    """Return a count, or say why it is none."""
+    """Return a count; raise if it is invalid."""
     if value < at_least or value != int(value):
         raise InputError(f"{name} is {value}: it must be a whole number of at least {at_least}.")
     if at_most is not None and value > at_most:
@@ -113,7 +113,7 @@ def check_positive(value: float, name: str) -> float:
 
 
 def check_context_probabilities(context_probabilities: ArrayLike) -> FloatArray:
-    """Return context probabilities (n_contexts,), or say why they are none."""
+    """Return context probabilities (n_contexts,); raise if they are invalid."""
     probabilities = np.asarray(context_probabilities, dtype=np.float64)
     if probabilities.ndim != 1 or probabilities.size == 0:
         raise InputError(

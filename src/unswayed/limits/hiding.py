@@ -1,4 +1,4 @@
-"""How well a coalition can hide that one action is better: exact, with the coalitions that do it.
+"""How well a coalition can hide that one action is better: exact, with the optimal coalitions.
 
 In the ordinary world each play of the action pays 1 with probability ``base`` (P0 over the
 ``interactions`` plays of one user), in the better world with probability ``base + gap`` (P1).
@@ -41,7 +41,8 @@ from unswayed.names import known_keywords
 from unswayed.visible import counted, percent
 
 NEGLIGIBLE = 1e-300
-"""Ours: outcomes rarer than this, relative to the likeliest, are left out of every sum."""
+"""Ours: outcomes whose probability relative to the likeliest is below this are dropped from
+sums."""
 
 
 @compiled
@@ -77,7 +78,7 @@ class CountDistribution:
     def draw(self, size: int, rng: np.random.Generator) -> IntArray:
         """Draw independent counts (size,)."""
         cumulative = np.cumsum(self.probabilities)
-        # Scaling to the last sum keeps rounding from ever drawing beyond the support.
+        # Scaling to the last sum keeps rounding from drawing values outside the support.
         uniforms = rng.random(size) * cumulative[-1]
         places: IntArray = np.searchsorted(cumulative, uniforms, side="right").astype(np.int64)
         return self.first + places
@@ -87,9 +88,10 @@ class CountDistribution:
 class HidingAdversary:
     """The rewards of a hiding coalition's members when the contested action is played."""
 
-    counts: CountDistribution  # of the ones among a member's first n plays of the action
+    counts: CountDistribution  # of ones among a member's first n plays of the action
     afterwards: float  # probability of a one once those plays are over
-    distance: float  # total variation distance between the two worlds that one user still shows
+    # total variation distance between the two worlds that remains visible in one user
+    distance: float
 
     def start(self, n_members: int, rng: np.random.Generator) -> RewardUrns:
         """Create one urn per member, from which rewards are drawn play by play."""
@@ -99,7 +101,7 @@ class HidingAdversary:
 
 @dataclass(frozen=True, slots=True)
 class HidingPair:
-    """The two coalitions that make two worlds look alike, and what is then seen in both.
+    """The two coalitions that make two worlds look alike, and the observed counts in both.
 
     ``ordinary`` is the coalition beside good users whose mean reward is base, ``better`` the one
     beside base + gap. ``observed`` are the counts over all users in the ordinary world; the better
@@ -133,10 +135,10 @@ def binomial_counts(interactions: int, probability: float) -> CountDistribution:
 def one_sided_adversary(
     gap: float, interactions: int, alpha: float, *, base: float = 0.5
 ) -> HidingAdversary:
-    """Return the paper's E^(n) at its best: it makes a better action look ordinary.
+    """Return the optimal E^(n) of the paper: it makes a better action look ordinary.
 
     It is E = [P0 − (1−alpha) P1]_+/(alpha + H), with H the one-sided `hiding_distance`, the least
-    that any E attains. Afterwards the members give the rewards of the ordinary world. Parameters as
+    that any E attains. Afterwards the members follow the ordinary world. Parameters as
     in `hiding_distance`, but single numbers, with at least one play. Deviation: the paper cuts E at
     a fixed deviation; this E is cut where it turns negative, which is optimal.
 
@@ -176,7 +178,7 @@ class _Hiding(NamedTuple):
     first: int
     bad: tuple[FloatArray, FloatArray]  # of colluders, in the ordinary and in the better world
     seen: tuple[FloatArray, FloatArray]  # of all users
-    distance: float  # between the latter
+    distance: float  # between the observed counts
 
     def counts(self, probabilities: FloatArray) -> CountDistribution:
         """Drop the zeros at both ends."""
@@ -218,7 +220,7 @@ def _both_worlds(
         row[start : start + world.probabilities.size] = world.probabilities
     ones = np.arange(first, end)
     # Log ratios of a single one and zero are infinite if base is 0 or base + gap is 1. A count of
-    # zero contributes nothing, even where a single one would settle the matter.
+    # zero contributes nothing, even where a single one would decide between the worlds.
     with np.errstate(divide="ignore", invalid="ignore"):
         per_one = np.log1p(np.float64(gap) / base)
         per_zero = np.log1p(np.maximum(-gap / (1 - base), -1.0))
@@ -249,9 +251,9 @@ _excesses = np.vectorize(_excess, otypes=[np.float64])
 class RewardUrns:
     """One urn per member: each play takes a ball without putting it back.
 
-    Each of ``interactions`` balls, of which ``ones``, shape (n_members,), are ones: it yields them
-    in a uniformly random order, whatever the moments at which it is drawn from. An empty urn yields
-    independent ones with probability ``afterwards``.
+    Each has ``interactions`` balls, of which ``ones``, shape (n_members,), are ones, and yields
+    them in uniformly random order, whenever it is drawn from. An empty urn yields independent ones
+    with probability ``afterwards``.
 
     >>> urns = RewardUrns(np.array([3, 0]), 3, afterwards=1.0)
     >>> urns.draw(np.array([0, 1, 0, 0, 0]), np.random.Generator(np.random.PCG64(0)))
@@ -349,8 +351,8 @@ def smallest_coalition(
 ) -> Floats:
     """Return the smallest share of colluders that makes the two worlds look alike.
 
-    From it on no method learns which world it is in, whatever the number of users. It is
-    TV/(1+TV); one-sided 1 − (base/(base+gap))^n, the share that makes even n ones in a row no
+    With this share or more, no method learns which world it is in, whatever the number of users. It
+    is TV/(1+TV); one-sided 1 − (base/(base+gap))^n, the share that makes even n ones in a row no
     likelier than in the ordinary world. Parameters as in `hiding_distance`.
 
     >>> round(float(smallest_coalition(0.1, 10)), 10)
@@ -364,7 +366,7 @@ def smallest_coalition(
     plays = check_interactions(interactions)
     with np.errstate(divide="ignore"):
         per_one = np.log1p(gaps / bases)
-    # No plays hide everything, even where a single one would betray the world.
+    # No plays hide everything, even where a single one would reveal the world.
     shape = np.broadcast(plays, per_one).shape
     exponent = np.multiply(plays, per_one, where=plays > 0, out=np.zeros(shape))
     return np.asarray(-np.expm1(-exponent))[()]
@@ -378,8 +380,8 @@ def coalition_for(distance: Floats) -> Floats:
 def success_bound(n_users: ArrayLike, distance: ArrayLike, hellinger: ArrayLike = 1.0) -> Floats:
     """Return the most that any test between two equally likely worlds can succeed with.
 
-    ``distance`` is what the best coalition leaves visible in one user, `hiding_distance`, and
-    ``hellinger`` the same as `hiding_hellinger`, a squared Hellinger distance.
+    ``distance`` is the `hiding_distance` that the best coalition leaves visible in one user, and
+    ``hellinger`` the corresponding squared Hellinger distance, `hiding_hellinger`.
 
     It is Le Cam's bound ½ + ½·min(1, n_users·distance, sqrt(1 − BC^(2·n_users))), BC = 1 −
     hellinger. The sum over users is the better bound for few of them, the product of their
@@ -409,8 +411,8 @@ def hiding_hellinger(
 ) -> Floats:
     """Return the squared Hellinger distance that the best coalition leaves.
 
-    It is 1 − BC, where BC = Σ_k sqrt(Q0(k)·Q1(k)) is the Bhattacharyya coefficient of what is seen
-    in the two worlds. Parameters as in `hiding_distance`.
+    It is 1 − BC, where BC = Σ_k sqrt(Q0(k)·Q1(k)) is the Bhattacharyya coefficient of the observed
+    counts in the two worlds. Parameters as in `hiding_distance`.
 
     >>> float(hiding_hellinger(0.1, 9, 0.2))
     0.0
@@ -431,7 +433,8 @@ def hiding_hellinger(
 
 
 ROUNDING = 1e-12
-"""Ours: a coalition that is exactly large enough counts as large enough despite rounding."""
+"""Ours: tolerance for rounding, so that a coalition of exactly the needed size counts as large
+enough."""
 
 
 def largest_interactions(
@@ -479,7 +482,7 @@ def _capped(plays: int, gap: float) -> int:
 
 
 TABLE_STEPS = (1, 2, 5)
-"""Ours: the table lists plays 1, 2, 5, 10, 20, 50, ... beside those that matter."""
+"""Ours: the table lists plays 1, 2, 5, 10, 20, 50, ... and those of the answer."""
 
 TABLE_REACH = 10
 """Ours: the table ends at this multiple of the plays in question."""
@@ -492,17 +495,17 @@ class LimitsRow:
     interactions: int
     smallest_coalition: float  # that makes both worlds look alike
     smallest_one_sided: float  # that makes the better world look like a clean ordinary one
-    distance: float  # what the coalition asked about leaves visible in one user, at best for it
+    distance: float  # distance that the best coalition of this size leaves visible in one user
     is_hidden: bool
-    success_bound: float | None  # most that any method can succeed with; None without n_users
+    success_bound: float | None  # maximum success probability of any method; None without n_users
 
 
 @dataclass(frozen=True, slots=True)
 class Hideability:
-    """What a coalition can hide, and what it cannot: the question, the answer in numbers and words.
+    """What a coalition can hide: the question, and the answer in numbers and words.
 
-    To someone who knows that the ordinary world is clean, ``one_sided_distance`` stays visible in
-    one user, and the coalition can hide the gap ``hidden_until_one_sided``.
+    If the ordinary world is known to be clean, ``one_sided_distance`` stays visible in one user,
+    and the coalition can hide the gap ``hidden_until_one_sided``.
     """
 
     gap: float
@@ -515,7 +518,7 @@ class Hideability:
     hidden_until: int  # plays per user up to which both worlds can be made to look alike
     visible_from: int
     hidden_until_one_sided: int
-    rows: tuple[LimitsRow, ...]  # as plays grow
+    rows: tuple[LimitsRow, ...]  # as the number of plays grows
     words: tuple[str, ...]
 
 
@@ -543,7 +546,7 @@ def can_hide(
 
     def row(n: int) -> LimitsRow:
         is_hidden, bound = n <= hidden_until, None
-        # A coalition that is exactly large enough leaves a rounding error, not a trace.
+        # A coalition of exactly the needed size leaves a rounding error, not a distance.
         distance = 0.0 if is_hidden else float(hiding_distance(gap, n, fraction, base=base))
         if users is not None:
             squared = 0.0 if is_hidden else float(hiding_hellinger(gap, n, fraction, base=base))

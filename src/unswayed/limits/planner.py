@@ -1,6 +1,6 @@
-"""How much traffic a target takes: plays per user, users, and what can never be enough.
+"""Traffic needed for a target: plays per user, users, and lower bounds.
 
-Factors that the theory hides are fitted by simulation and shipped as ``constants.json`` with the
+Constants that the theory hides are fitted by simulation and shipped as ``constants.json`` with the
 experiment's results; ``plan_from_log`` plans with the traffic of a log.
 """
 
@@ -41,20 +41,20 @@ from unswayed.limits.hiding import largest_interactions, smallest_coalition
 from unswayed.names import known_keywords
 
 PAPER_METHOD = "paper"
-"""The method that plans are for, that of Theorem 5.1; no other was calibrated."""
+"""The method that plans are for, that of Theorem 5.1; no other one was calibrated."""
 
 FAILURE_PROBABILITIES = (0.01, 0.5)
-"""Ours: losses are taken as normal over repetitions, which a handful of them cannot vouch for
+"""Ours: losses are treated as normal over repetitions, which their small number does not support
 further out."""
 
 CALIBRATED_DEVIATION = 0.5
-"""Standard deviation of one reward in the calibration: the largest that rewards of 0 and 1 have."""
+"""Standard deviation of one reward in the calibration: the maximum for rewards of 0 and 1."""
 
 SMALLEST_ARRIVAL_RATIO = 2.0
-"""The smallest that any order of arrivals can keep, and the one of the calibration."""
+"""The smallest ratio that any order of arrivals can keep, used in the calibration."""
 
 SHAPES = ("frequent", "mixed")
-"""Which estimators a world needs: one for frequent contexts, or two."""
+"""Which estimators a world needs: one, for frequent contexts, or both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Traffic:
     ``base`` is the mean reward of a runner-up where rewards are 0 or 1, such as a click rate;
     ``deviation`` that of one reward, None for that of ``base``, or 0.5 without one. In heavy-tailed
     traffic a tenth of the users has most of the visits. ``exploration`` below one is for a log with
-    propensities, whose other plays are what looked best.
+    propensities, whose other plays exploit the current best action.
     """
 
     base: float | None = None
@@ -172,9 +172,10 @@ def paper_factor(shape: str, alpha: float, failure_probability: float) -> float:
 
 
 def _traffic_growth(rows: list[dict[str, Any]], traffic: Traffic) -> float:
-    """Return how many times as many plays the traffic takes as that of the calibration.
+    """Return the factor by which the traffic needs more plays than that of the calibration.
 
-    Plays grow like the square of the measured loss. What was measured apart is multiplied.
+    Plays grow like the square of the measured loss. Factors that were measured separately are
+    multiplied.
     """
     growth = 1.0
     if traffic.is_heavy_tailed:
@@ -185,12 +186,13 @@ def _traffic_growth(rows: list[dict[str, Any]], traffic: Traffic) -> float:
         measured = np.interp(
             np.log(traffic.arrival_ratio), np.log(ratios), np.maximum.accumulate(growths)
         )
-        # Beyond what was measured: like the ratio, what the least busy user could cost at worst.
+        # Beyond the measured ratios: proportional to the ratio, the worst case for the least busy
+        # user.
         growth *= float(measured) * max(1.0, traffic.arrival_ratio / ratios[-1])
     if traffic.base is not None:
         growth *= _growth_of(rows, "clicks")
     if traffic.exploration < 1.0:
-        # A power of the share, through what was measured at one share.
+        # A power law in the share, through the measured point.
         share = next(row["value"] for row in rows if row["kind"] == "exploration")
         power = math.log(_growth_of(rows, "exploration")) / math.log(share)
         growth *= float(traffic.exploration**power)
@@ -208,10 +210,10 @@ def _growth_of(rows: list[dict[str, Any]], kind: str, value: float | None = None
 
 
 FEWEST_USERS = 300
-"""Ours: the fewest users of the calibration, however small the world."""
+"""Ours: minimum number of users in the calibration, however small the world."""
 
 DEFAULT_LEAD = 0.1
-"""Ours: how much better than the average action the best one is taken to be, to price exploring."""
+"""Ours: assumed lead of the best action over the average one, which prices exploration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,15 +224,15 @@ class MethodPlan:
     factor: float  # C in C·K(B)·sqrt((alpha + few_users·A·log(SA)/L)/N)
     interactions_per_user: int  # N
     total_interactions: int  # N·L
-    context_steps: int  # T0, the first of them, which go into context probabilities
-    context_error: float | None  # l1 error of those; None where nothing depends on it
-    gain: float  # N as a share of what a user alone would need
-    exploration_cost: float  # reward that all users together forgo while exploring
+    context_steps: int  # T0, the initial plays, which estimate context probabilities
+    context_error: float | None  # their l1 error; None where nothing depends on it
+    gain: float  # N as a fraction of the plays that a user alone would need
+    exploration_cost: float  # reward that all users together lose by exploring
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A target and what it takes."""
+    """A target and the traffic that it requires."""
 
     n_contexts: int
     n_actions: int
@@ -241,16 +243,16 @@ class Plan:
     lead: float  # mean reward of the best action minus that of the average one
     n_users: int
     users_given: bool  # or as many as needed
-    users_needed: int  # that the constants ask for
+    users_needed: int  # as the calibrated constants require
     complexity: float  # K(B)
     effective_corruption: float  # the paper's max(SA/L, alpha)
     lower_bound: int  # plays per user, exact, for every method
-    lower_bound_uniform: int  # for methods that play uniformly, a normal approximation
+    lower_bound_uniform: int  # for methods that play uniformly, by a normal approximation
     lower_bound_order: float  # Theorem 4.1's, with constant one
     interactions_alone: int  # of a user who learns alone
     n_frequent: int  # contexts served by trimmed means; the spectral filter serves the others
     frequent_share: float  # of the visits
-    methods: tuple[MethodPlan, ...]  # what the paper's method needs: one entry
+    methods: tuple[MethodPlan, ...]  # requirements of the paper's method: one entry
 
 
 @known_keywords(adversarial_fraction="alpha")
@@ -265,7 +267,7 @@ def plan_traffic(
     traffic: Traffic = EVERYDAY,
     lead: float = DEFAULT_LEAD,
 ) -> Plan:
-    """Return the plays per user after which a policy is within epsilon, and what bounds them.
+    """Return the plays per user after which a policy is within epsilon, and lower bounds on them.
 
     Context probabilities have shape (n_contexts,), in any order; alpha is below 1/3, epsilon below
     alpha, and delta from 0.01 to 0.5. Without ``n_users`` the plan takes as many as it needs. The
@@ -273,10 +275,10 @@ def plan_traffic(
 
     Plays: N = g·C²·K(B)²·(alpha + e·A·log(SA)/L)·(sigma/0.5)²/epsilon², Theorem 5.1 with factors
     and the growth g that traffic causes fitted by ``benchmarks/calibrate_planner.py`` against the
-    attacks listed in ``constants.json``. Empirical: a coalition that does better than those needs
-    more. Never below the lower bound, which is exact and holds for every method: up to that number
-    of plays two worlds look alike in which one action of each context is worse by epsilon than the
-    best of the others, or better by as much.
+    attacks listed in ``constants.json``. Empirical: Empirical: a stronger coalition than those
+    needs more. Never below the lower bound, which is exact and holds for every method: up to that
+    number of plays two worlds look alike in which one action of each context is worse by epsilon
+    than the best of the others, or better by as much.
 
     >>> plan = plan_traffic([0.25] * 4, 5, 0.1, 0.05, 0.1)
     >>> plan.methods[0].interactions_per_user > plan.lower_bound
@@ -290,7 +292,7 @@ def plan_traffic(
     fitted, shape = constants()["methods"][PAPER_METHOD], shape_of(n_contexts, n_actions)
     factor = paper_factor(shape, fraction, failure_probability)
     few_users = float(fitted["few_users"][shape])
-    # From there on the term of small groups is at most alpha; the calibration had no fewer users.
+    # From there on the term for small groups is at most alpha; the calibration had no fewer users.
     enough = max(few_users * crowding(n_contexts, n_actions, 1) / fraction, cells / fraction)
     needed = max(FEWEST_USERS, math.ceil(enough * (1 - 1e-12)))
     users = needed if n_users is None else check_count(n_users, N_USERS)
@@ -314,9 +316,9 @@ def plan_traffic(
     plays = max(plays, lower)
     context_plays, context_error = 0.0, None
     if n_contexts > n_actions:
-        # The calibration spent a share on the contexts; Theorem 5.1 asks for an error of epsilon,
-        # where rewards are of the order of one.
-        # Context probabilities err by at most this·sqrt((alpha + S/L)·L/T0) in l1 distance.
+        # The calibration spent this share of the plays on contexts; Theorem 5.1 asks for an error
+        # of epsilon, where rewards are of the order of one. Context probabilities err by at most
+        # this·sqrt((alpha + S/L)·L/T0) in l1 distance.
         error = fitted_factor(constants()["contexts"], fraction, failure_probability)
         spread, share = fraction + n_contexts / users, float(fitted["warmup_share"])
         context_plays = max(share * plays, (error * traffic.scale / target) ** 2 * spread)
@@ -366,7 +368,7 @@ def plan_traffic(
 def _contested(target: float, traffic: Traffic) -> tuple[float, float]:
     """Return gap and base of an action that pays epsilon less or more than the others.
 
-    It pays 0 or 1 at the click rate, or two values as far apart as the deviation says.
+    It pays 0 or 1 at the click rate, or two values whose distance follows from the deviation.
     """
     if traffic.base is not None:
         return 2 * target, traffic.base
@@ -374,13 +376,13 @@ def _contested(target: float, traffic: Traffic) -> tuple[float, float]:
 
 
 LARGEST_RATIO = 8.0
-"""Ours: the largest ratio of the calibration; beyond it activity is planned as heavy-tailed."""
+"""Ours: the largest ratio in the calibration; beyond it activity is planned as heavy-tailed."""
 
 MOST_USERS = 10**9
-"""Ours: largest number of users of a plan."""
+"""Ours: maximum number of users of a plan."""
 
 STEPS = 30
-"""Ours: halvings of an interval; the answer is known to a part in a billion of it."""
+"""Ours: bisection steps; the answer is exact to a billionth of the interval."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -398,11 +400,12 @@ class LogTraffic:
 class LogPlan:
     """Additional traffic that a target requires beyond a log."""
 
-    plan: Plan  # for the users that there are
+    plan: Plan  # for the existing number of users
     interactions_per_user: float  # mean number of plays in the log
-    more_interactions: int  # plays per user that are missing
-    users_instead: int | None  # in all, if plays per user stay as they are; None if no number does
-    withstands: float  # largest share of colluders for which the log is large enough, or 0
+    more_interactions: int  # additional plays per user
+    # required in all, at the present plays per user; None if no number suffices
+    users_instead: int | None
+    withstands: float  # largest share of colluders for which the log suffices, or 0
     hidden_by: float  # smallest share that could hide a difference of 2·epsilon from every method
 
 
@@ -410,8 +413,8 @@ def log_traffic(events: Events) -> LogTraffic:
     """Extract the traffic parameters of a plan from a log.
 
     Deviation and click rate are medians over cells, so that lies in a few cells do not move them;
-    a log full of lies is described as it is. Rewards of 0 and 1 are clicks. Without propensities
-    all plays count as explored.
+    if most of a log is forged, so are they. Rewards of 0 and 1 are clicks. Without propensities all
+    plays count as explored.
     """
     if len(events.users) == 0:
         raise InputError("the log has no events to plan from.")
@@ -461,7 +464,7 @@ def plan_from_log(
     def suffices(n_users: int, fraction: float) -> bool:
         try:
             return planned(n_users, fraction).methods[0].interactions_per_user <= had
-        except InputError:  # out of reach
+        except InputError:  # unattainable
             return False
 
     def users_instead() -> int | None:

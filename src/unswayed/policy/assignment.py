@@ -1,8 +1,8 @@
 """Which action each user is assigned: a keyed hash of (user, context, epoch), nothing stored.
 
-A coalition that may choose its account names could otherwise try names until they all fall into
-the group of one action. With a secret key the groups cannot be predicted, and whoever holds the
-key can later check every decision.
+Otherwise a coalition that chooses its account names could try names until all of them fall into the
+group of one action. With a secret key the groups cannot be predicted, and whoever holds the key can
+later check every decision.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Assignment:
 
     Labels are first hashed with keyed BLAKE2b to 64 bits; SipHash-2-4 of (user, context, epoch,
     play) then gives the action. Both are pseudo-random functions of the secret: keep it as long as
-    decisions may have to be checked, and show it to nobody.
+    decisions may have to be checked, and keep it confidential.
 
     >>> draw = Assignment(secret=bytes(16))
     >>> users, contexts = draw.digests("user", ["ann", "bob"]), draw.digests("context", ["home"])
@@ -50,7 +50,7 @@ class Assignment:
     """
 
     secret: bytes = field(repr=False)
-    epoch: int = 0  # raise it to draw all assignments anew
+    epoch: int = 0  # increase it to change all assignments
 
     def __post_init__(self) -> None:
         if len(self.secret) != SECRET_BYTES:

@@ -1,4 +1,4 @@
-"""Versioned JSON objects in files (policies and plans), and numbers as JSON has them."""
+"""Versioned JSON objects in files (policies and plans), and conversion of numbers to JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unswayed.storage import whole_file
 
 
 def json_number(value: float) -> float | None:
-    """Return a number that JSON knows; None for NaN and infinity."""
+    """Return a number that JSON can represent; None for NaN and infinity."""
     return float(value) if math.isfinite(value) else None
 
 
@@ -36,7 +36,7 @@ def read_object(path: str | os.PathLike[str], kind: str, *, format_name: str) ->
         value = json.loads(text, parse_constant=_no_constant)
     except RecursionError as error:
         raise InputError(f"{os.fspath(path)} is not a {kind}: it is nested too deep.") from error
-    except ValueError as error:  # also for integers of thousands of digits
+    except ValueError as error:  # also raised for integers of thousands of digits
         raise InputError(f"{os.fspath(path)} is not a {kind}: it is not JSON ({error}).") from error
     if not isinstance(value, dict):
         raise InputError(f"{os.fspath(path)} is not a {kind}: it holds no JSON object.")
@@ -63,7 +63,8 @@ def _no_constant(name: str) -> float:
 def _written(value: Mapping[str, Any], *, n_levels: int) -> str:
     """Return JSON with a line for each key of the outer levels.
 
-    Lines for all, as ``indent`` makes them, take five times as long: C does not write those.
+    One line per value, as with ``indent``, takes five times as long: that path is not implemented
+    in C.
     """
     items = (
         f"{json.dumps(key, ensure_ascii=False)}: "

@@ -1,4 +1,4 @@
-"""Which log a policy was learned from: enough to tell whether another log has the same events."""
+"""Origin of a policy: enough to tell whether another log has the same events."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from unswayed.events.hashing import user_hashes
 Relation = Literal["same", "overlapping", "other", "unknown"]
 
 BINS = 256
-"""Accounts in the sketch. Each is kept as eight bits of its hash: enough to see that two logs share
-accounts, and too few to tell whether somebody was among them."""
+"""Accounts in the sketch. Each keeps eight bits of its hash: enough to see that two logs share
+accounts, too few to identify one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Origin:
     """Fingerprint of a log.
 
     ``users`` is a sketch of the accounts: in each of 256 ranges of hashes, eight bits of the
-    smallest, in hexadecimal, with two dots where there is none. Empty if they are not known.
+    smallest, in hexadecimal, with two dots for an empty range. Empty if they are not known.
     """
 
     digest: str  # of the number of events in each context and action
@@ -65,14 +65,14 @@ class Origin:
 
     @classmethod
     def from_json(cls, value: object) -> Origin | None:
-        """Return what ``to_json`` wrote, or None if it is something else."""
+        """Return the origin that ``to_json`` wrote, or None for other values."""
         if not isinstance(value, Mapping) or not isinstance(value.get("digest"), str):
             return None
         texts = {name: value.get(name) for name in cls.__slots__}
         return cls(**{name: text for name, text in texts.items() if isinstance(text, str)})
 
     def relation(self, other: Origin) -> Relation:
-        """Return how the events of two logs are related, as far as can be told.
+        """Return how the events of two logs are related, as far as it is known.
 
         Logs of different times or different accounts are different. Logs with the same accounts
         and without times may share events or not.

@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 FORMAT = "unswayed-partition"
 VERSION = 1
 
-#: Codes that every attribute has; those of its bins or levels follow.
+#: Codes common to all attributes; those of bins or levels follow.
 MISSING, OTHER = 0, 1
 
-#: Levels that a rule lists; the partition itself holds all.
+#: Maximum number of levels listed in a rule; the partition itself holds all.
 _SHOWN = 6
 
-#: Bytes of a rule.
+#: Maximum length of a rule in bytes.
 _LONGEST_RULE = 1_000
 
-#: Characters of a condition or caption in a picture.
+#: Maximum length of a condition or caption in a picture.
 _DRAWN = 40
 
 #: The rule of a partition with a single leaf.
 EVERYBODY = "everybody"
 
-#: What rules call the choice of the linear model.
+#: Name of the linear model's choice in rules.
 ADVICE = "advice"
 
 #: Arrays of the linear model, in their order.
@@ -122,7 +122,7 @@ class Feature:
             ) from error
 
     def condition(self, codes: Sequence[int], seen: Sequence[int]) -> str:
-        """Return in words that the code is one of some, of all that were seen."""
+        """Return as text that the code is one of some, given all codes that occurred."""
         if self.edges is None:
             others = [code for code in seen if code not in codes]
             if len(others) < len(codes):
@@ -178,7 +178,7 @@ class LinearAdvice:
     seen no play, so levels and missing values with nothing but zeros are unknown to it.
     """
 
-    actions: tuple[str, ...]  # what the model chooses from
+    actions: tuple[str, ...]  # the actions to choose from
     centres: FloatArray  # shape (n_features,); not used for categories
     scales: FloatArray  # shape (n_features,); not used for categories
     coefficients: FloatArray  # shape (n_actions, n_columns)
@@ -201,7 +201,7 @@ class LinearAdvice:
         is_seen = (self.coefficients != 0.0).sum(axis=0) > 0
         is_seen[0] = True
         for feature, start in zip(features, first_columns(features), strict=False):
-            is_seen[start] |= feature.is_number  # a score of 0 in all plays says nothing
+            is_seen[start] |= feature.is_number  # a score of 0 in all plays is uninformative
         return np.where(is_seen[places].all(axis=1), best, MISSING)
 
     def to_json(self) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def first_columns(features: Sequence[Feature]) -> IntArray:
     return np.cumsum([1, *(2 if feature.is_number else feature.n_codes for feature in features)])
 
 
-#: Ours: standard scores beyond are clipped, so that no value has more leverage.
+#: Ours: bound at which standard scores are clipped, to limit leverage.
 LARGEST_SCORE = 3.0
 
 
@@ -269,7 +269,7 @@ class Split:
     children: tuple[int, ...]
 
     def steps(self) -> dict[int, int]:
-        """Return the child by code."""
+        """Return the child node for each code."""
         pairs = zip(self.branches, self.children, strict=True)
         return {code: child for codes, child in pairs for code in codes}
 
@@ -301,9 +301,9 @@ def single_split(feature: int, branches: Sequence[Sequence[int]]) -> Nodes:
 class Partition:
     """A tree over attributes whose leaves are the contexts of a policy.
 
-    Plain data without code: versioned, and with a hash of all of it, which a policy and a signed
-    decision can name. A value that no split of its path has seen has no leaf; a split by the advice
-    has seen what the linear model was fitted to, of all attributes.
+    Plain data without code: versioned, and with a hash of its contents, which a policy and a signed
+    decision can refer to. A value that no split on its path has seen has no leaf; a split on the
+    advice has seen all attribute values that the linear model was fitted to.
 
     Examples
     --------
@@ -315,11 +315,11 @@ class Partition:
 
     features: tuple[Feature, ...]
     nodes: Nodes = (None,)
-    # The linear model behind the feature beyond the last.
+    # The linear model behind the last feature, the advice.
     advice: LinearAdvice | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse nodes that are no tree, or that name features and codes that there are not."""
+        """Refuse nodes that are not a tree, or that refer to unknown features or codes."""
         features, nodes = self.all_features, self.nodes
         if not features or len({feature.name for feature in features}) < len(features):
             raise InputError("a partition needs features, each with a name of its own.")
@@ -403,9 +403,10 @@ class Partition:
         return [node.steps() if node else {} for node in self.nodes]
 
     def leaf(self, attributes: Mapping[str, Any]) -> str | None:
-        """Return the rule of the leaf of some attributes; None if a value is not known there.
+        """Return the rule of the leaf of some attributes; None if a value is unknown there.
 
-        Every attribute has to be given; None stands for a missing value. Others are not used.
+        Every attribute has to be given; None stands for a missing value. Other attributes are
+        ignored.
         """
         self.check_names(attributes, "the attributes")
         place = 0
@@ -438,7 +439,7 @@ class Partition:
         return int(self.advice.choices(self.features, columns)[0])
 
     def leaves(self, columns: Mapping[str, AttributeColumn]) -> IntArray:
-        """Return the code in ``labels`` of each row's leaf, −1 where there is none."""
+        """Return the code in ``labels`` of each row's leaf, −1 if it has none."""
         columns = {one.name: one.as_declared(columns[one.name]) for one in self.features}
         codes = []
         for feature in self.features:
@@ -516,13 +517,13 @@ class Partition:
 
 
 def _shortened(rule: str) -> str:
-    """Return a rule whose text is a key of databases and part of signed decisions."""
+    """Return a rule shortened to the length limit of database keys and signed decisions."""
     kept = rule.encode()[:_LONGEST_RULE].decode(errors="ignore")
     return rule if kept == rule else f"{kept}…"
 
 
 def _told_apart(rules: dict[int, str]) -> dict[int, str]:
-    """Append a number to rules that read the same when they are shortened."""
+    """Append a number to rules that become equal when shortened."""
     counts, seen = Counter(rules.values()), Counter[str]()
     for number, rule in rules.items():
         seen[rule] += 1
@@ -534,7 +535,7 @@ def _told_apart(rules: dict[int, str]) -> dict[int, str]:
 def draw_tree(partition: Partition, captions: Mapping[str, str], axes: Axes) -> None:
     """Draw the tree from left to right, each leaf with its caption; ``captions`` are by rule.
 
-    Lines have the conditions of their branches, shortened where they are long.
+    Lines are labelled with the conditions of their branches, shortened if long.
     """
     heights: dict[int, float] = {}
     depths = partition.depths

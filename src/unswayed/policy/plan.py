@@ -1,8 +1,8 @@
-"""What is played in one epoch of a campaign: who explores, who exploits, and who is held back.
+"""One epoch of a campaign: who explores, who exploits, and who is in the control group.
 
-A plan is data: it can be written, read, sent and compared. With the campaign's secret it becomes a
-``Decider``, whose every decision is a pure function of (secret, plan, user, context, play): nothing
-is stored, and the holder of the secret can check each decision later.
+A plan is plain data: it can be written, read, sent and compared. With the campaign's secret it
+becomes a ``Decider``, whose every decision is a pure function of (secret, plan, user, context,
+play): nothing is stored, and the holder of the secret can check each decision later.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from unswayed.policy.documents import check_version, read_object, write_object
 FORMAT = "unswayed-epoch-plan"
 VERSION = 1
 
-LARGEST_EPOCH = 2**62  # The number of an epoch is one signed word of the hash
-_DESIGNS = ("per-play", "sticky")  # How JSON says whether explorers are sticky: False, True
-_EXPLORERS = ("per-epoch", "per-play")  # How JSON says whether explorers are spread: False, True
+LARGEST_EPOCH = 2**62  # An epoch's number is one signed word of the hash
+_DESIGNS = ("per-play", "sticky")  # JSON name of a sticky rule: False, True
+_EXPLORERS = ("per-epoch", "per-play")  # JSON name of spread exploration: False, True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """What is played in one context.
 
-    Users who explore at one share explore at every larger one, so contexts with equal shares have
-    the same explorers; likewise for plays where exploration is spread over everybody, so that
-    nobody explores for long.
+    Explorers at one share also explore at every larger one, so contexts with equal shares have the
+    same explorers; likewise for plays where exploration is spread over all users, so that nobody
+    explores permanently.
     """
 
-    action: Label  # what the policy plays; one of ``surviving``
+    action: Label  # the policy's action; one of ``surviving``
     surviving: tuple[Label, ...]  # explorers draw from these, evenly
     explorer_share: float = 0.0
     is_sticky: bool = True  # whether an explorer keeps one action for the epoch
-    is_spread: bool = False  # whether who explores is drawn at every play, or once for the epoch
-    baseline: Label | None = None  # what users who are held back play, if anybody is
+    is_spread: bool = False  # whether explorers are drawn at every play instead of once per epoch
+    baseline: Label | None = None  # action of the control group, if there is one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +54,8 @@ class EpochPlan:
     """One epoch of a campaign.
 
     The campaign's name enters into every draw: two campaigns under one secret have independent
-    explorers, groups and controls. Explorers and their actions are drawn anew in every epoch;
-    controls stay.
+    explorers, groups and controls. Explorers and their actions are redrawn in every epoch; controls
+    stay.
 
     >>> plan = EpochPlan.start("spring", ["lunch", "dinner"], ["tea", "soup"], explorer_share=0.5)
     >>> plan.rule("lunch").surviving
@@ -70,7 +70,7 @@ class EpochPlan:
     actions: Labels  # all of the campaign
     rules: tuple[Rule, ...]  # one for each context, in their order
     unknown: Rule  # for every other context
-    control_share: float = 0.0  # users who are held back and play the baseline, in all epochs
+    control_share: float = 0.0  # the control group's share of the users, in all epochs
     is_alarmed: bool = False  # whether a coalition was found when the plan was made
 
     def __post_init__(self) -> None:
@@ -104,10 +104,10 @@ class EpochPlan:
         control_share: float = 0.0,
         baseline: Label | None = None,
     ) -> EpochPlan:
-        """Return the plan of epoch 0: nothing is known, every action survives everywhere.
+        """Return the plan of epoch 0, in which every action survives everywhere.
 
         Users who do not explore play the baseline, or the first action if there is none.
-        Contexts that turn up later are explored play by play.
+        Contexts that appear later are explored play by play.
         """
         listed, names = Labels.of(contexts), Labels.of(actions)
         if not len(names):
@@ -257,8 +257,9 @@ def _rule(value: Mapping[str, Any]) -> Rule:
     )
 
 
-LARGEST_PLAY = 2**62  # Beyond this a play's number does not fit into a signed word of the hash
-KEPT_USERS = 1 << 17  # Ours: users whose digests are cached; a service's busy ones are among them
+LARGEST_PLAY = 2**62  # Larger numbers of plays do not fit into a signed word of the hash
+# Ours: number of users whose digests are cached, enough for the busy ones of a service
+KEPT_USERS = 1 << 17
 
 
 class Mode(StrEnum):
@@ -269,16 +270,16 @@ class Mode(StrEnum):
     CONTROL = "control"
 
 
-_DRAWN = (Mode.EXPLORE, Mode.CONTROL)  # Modes that users are drawn for; all others exploit
+_DRAWN = (Mode.EXPLORE, Mode.CONTROL)  # Modes for which users are drawn; all others exploit
 
 
 class Ruling(NamedTuple):
     """One decision; a tuple, because a service makes hundreds of thousands a second.
 
     ``propensity`` is the probability, over the secret, that a user gets this action in this
-    context, whatever the mode: what off-policy estimates divide by. ``mode_propensity`` is the same
-    given the mode: one over the number of surviving actions for explorers, else 1. Learning from
-    explorers alone goes by it.
+    context, whatever the mode: the denominator of off-policy estimates. ``mode_propensity`` is the
+    same given the mode: one over the number of surviving actions for explorers, else 1. Learning
+    from explorers alone uses it.
     """
 
     mode: Mode
@@ -312,10 +313,10 @@ class Decider:
         self._users: dict[Label, int] = {}
 
     def decide(self, user: Label, context: Label, play: int = 0) -> Ruling:
-        """Return what a user plays in a context.
+        """Return the ruling for a user in a context.
 
-        ``play`` is the number of this play, counted by the caller from 0, never repeated for a user
-        in an epoch. What is drawn per play is drawn by it; elsewhere it does not matter.
+        ``play`` is the number of this play, counted by the caller from 0, and unique for a user in
+        an epoch. Draws for each play depend on it; others ignore it.
         """
         row = self._rows.get(context) if type(context) is str else None
         if row is None:
@@ -328,7 +329,7 @@ class Decider:
         return row.rulings[_slot(self._draws, digest, play, row.drawing)]
 
     def digests(self, users: Iterable[Label]) -> Digests:
-        """Return the users as ``places_of`` takes them; shape (n,)."""
+        """Return the digests of users for ``places_of``; shape (n,)."""
         return np.array([self._digest(user) for user in users], np.int64).view(np.uint64)
 
     def places_of(self, users: Digests, contexts: IntArray, plays: IntArray) -> IntArray:
@@ -405,14 +406,14 @@ class Decider:
         return digest
 
 
-#: How a context is drawn: its digest, the shares of controls and of explorers, the number of
-#: survivors, whether they are sticky and spread; or arrays of these.
+#: Parameters for drawing in a context: its digest, the shares of controls and of explorers, the
+#: number of survivors, whether they are sticky and spread; or arrays of these.
 _Drawing = tuple[Any, Any, Any, Any, Any, Any]
 _DTYPES: tuple[type, ...] = (np.int64, np.float64, np.float64, np.int64, np.bool_, np.bool_)
 
 
 class _Row(NamedTuple):
-    """How one context is drawn, and the ruling of each slot: survivors, policy, baseline."""
+    """How to draw in one context, and the ruling of each slot: survivors, policy, baseline."""
 
     drawing: _Drawing
     rulings: tuple[Ruling, ...]
@@ -424,10 +425,10 @@ def _slot(draws: tuple[int, int, int, int, int], user: int, play: int, drawing: 
     low, high, explore, control, epoch = draws
     context, control_share, explorer_share, n_surviving, is_sticky, is_spread = drawing
     key = (low, high)
-    # Controls are drawn without the epoch: they stay.
+    # Controls are drawn independently of the epoch, so they stay.
     if control_share > 0.0 and _uniform(siphash_of_four(key, user, control, 0, 0)) < control_share:
         return n_surviving + 1  # type: ignore[no-any-return]
-    # What is drawn once counts as play 0 and the others from 1, as in ``Assignment``.
+    # Draws made once use play 0, others start from 1, as in ``Assignment``.
     explored = siphash_of_four(key, user, explore, epoch, play + 1 if is_spread else 0)
     if _uniform(explored) >= explorer_share:
         return n_surviving  # type: ignore[no-any-return]

@@ -37,16 +37,15 @@ Context = Label | tuple[Any, ...] | Mapping[str, Any]
 
 NO_BOUND = "no bound"  # Marker for intervals without a bound
 _LARGEST_NUMBER = 1e200  # Ours: largest accepted mean reward; sums of larger ones may overflow
-_MOST_PLAYS = 2.0**53  # Largest integer up to which floats count exactly
-MOST_SHOWN = 10  # Ours: contexts that a table or a picture shows, the most visited first
+_MOST_PLAYS = 2.0**53  # Largest integer that floats represent exactly
+MOST_SHOWN = 10  # Ours: maximum number of contexts in a table or picture, the most visited first
 _CHOSEN, _OTHER = "#0072B2", "#E69F00"  # Okabe and Ito's blue and orange, as in all our figures
 
 
 def best_known(means: FloatArray, is_excluded: BoolArray | None = None) -> IntArray:
     """Return the column of the largest number in each row, never one that is NaN or excluded.
 
-    Of equal numbers the first counts. A row without a number gives the first column that is not
-    excluded.
+    Ties go to the first. A row without numbers gives the first column that is not excluded.
 
     >>> table = np.array([[0.1, np.nan], [np.nan, np.nan], [0.2, 0.3]])
     >>> best_known(table).tolist(), best_known(table, table == 0.3).tolist()
@@ -76,7 +75,7 @@ def capped_means(means: FloatArray, actions: IntArray) -> FloatArray:
 class Decision:
     """One context's decision.
 
-    ``is_known`` is False when nothing was learned of the context, and the action is the default.
+    ``is_known`` is False if nothing was learned about the context, and the action is the default.
     ``leaf`` is the rule that the attributes fulfil, if the policy was learned from features; None
     if a value was never seen there.
     """
@@ -131,7 +130,7 @@ class Policy:
     Notes
     -----
     Without ``decisions`` the choice is the largest mean that is not excluded; of equal ones the
-    first. A context that is unknown, or of which nothing was learned, gets the *default action*:
+    first. A context that is unknown, or about which nothing was learned, gets the *default action*:
     the best single action over the learned contexts, weighted by their probabilities.
 
     Examples
@@ -188,7 +187,7 @@ class Policy:
                 raise InputError("an action that is excluded cannot be chosen.")
         if self.partition is not None and self.partition.labels != self.context_labels:
             raise InputError("the contexts of a policy must be the leaves of its partition.")
-        # JSON has no infinity: a mean without an end has no bound there.
+        # JSON has no infinity: infinite ends are written as "no bound".
         is_learned = ~np.isnan(self.mean_rewards)
         for name, end in (("low", -np.inf), ("high", np.inf)):
             ends = getattr(self, name)
@@ -295,7 +294,7 @@ class Policy:
         return self.decide_codes(self.codes_of(contexts))
 
     def codes_of(self, contexts: Iterable[Context]) -> IntArray:
-        """Return the codes of contexts in any form that ``decide`` takes."""
+        """Return the codes of contexts in any form that ``decide`` accepts."""
         check_list(contexts, "contexts")
         listed = contexts.tolist() if isinstance(contexts, np.ndarray) else contexts
         return self.context_labels.codes([self.label_of(context) for context in listed])
@@ -307,9 +306,12 @@ class Policy:
         names: list[Label] = self.action_labels.values[actions].tolist()
         return names, is_known
 
-    def words_on_unknown(self, contexts: Sequence[Label]) -> str:
-        """Return a sentence on contexts that the policy does not know, and what was meant."""
-        first = contexts[0]
+    def words_on_unknown(self, contexts: Sequence[Context]) -> str:
+        """Return a sentence on contexts unknown to the policy, with suggestions."""
+        first: Any = contexts[0]
+        if isinstance(first, tuple | Mapping):
+            parts = first.values() if isinstance(first, Mapping) else first
+            first = ", ".join(map(str, parts))
         close = closest(str(first), self.context_labels.texts)
         meant = "" if close is None or close == str(first) else f" Did you mean {close!r}?"
         others = f" and {len(contexts) - 1:,} more" if len(contexts) > 1 else ""
@@ -576,7 +578,7 @@ def _whole_numbers(values: FloatArray) -> IntArray:
 def _checked_text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"the text {value!r}"[:80])
-    value.encode()  # half a surrogate pair could not be written back
+    value.encode()  # a lone surrogate could not be written back
     return value
 
 
@@ -624,7 +626,7 @@ def read_codes(
 ) -> tuple[pa.Table, IntArray]:
     """Return the rows of a file or table, and the codes of their contexts; −1 if unknown.
 
-    Without columns, those are read that the policy was learned from, cut into the same bins.
+    By default the columns that the policy was learned from are read, cut into the same bins.
     """
     from unswayed.events.reading import read_attributes, read_contexts  # slow to import
 

@@ -1,6 +1,7 @@
-"""An audit for people: on a terminal, and as one self-contained HTML page.
+"""An audit in readable form: on a terminal, and as one self-contained HTML page.
 
-Every table is made once (``audit_tables``); a terminal prints its first rows, a page has them all.
+Every table is made once (``audit_tables``); a terminal prints its first rows, a page shows all of
+them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ SHARES, LABELS = (
 MARKS = {kind: f'<b class="{kind}">{kind}</b>' for kind in ("naive", "robust")}
 
 CARD_WIDTH, CARD_LABELS = 300.0, 70.0
-"""Of a picture on a card, so that its letters are as large as those around it."""
+"""Size of a picture on a card, so that its letters match the text around it."""
 
 
 def table_of(rows: list[dict[str, Any]], **columns: str) -> Table:
@@ -116,7 +117,7 @@ def _who_chose(audit: Audit) -> str:
 
 
 def _error_rates(audit: Audit) -> str:
-    """Return what the threshold means for honest accounts, in words."""
+    """Return the error rates of the flagging threshold, in words."""
     rates = audit.rates
     return (
         f"Flagged: {rates['threshold']}. Share of honest accounts flagged by mistake: "
@@ -126,7 +127,7 @@ def _error_rates(audit: Audit) -> str:
 
 
 def print_audit(audit: Audit) -> None:
-    """Print what was found, for a person at a terminal."""
+    """Print the findings on a terminal."""
     tables = audit_tables(audit)
     print_line(audit.statement)
     print_line(f"Regime: {_who_chose(audit)}; --regime overrides it.")
@@ -253,7 +254,7 @@ def _items(audit: Audit, items: str) -> str:
 
 
 def _decisions(audit: Audit, decisions: str) -> str:
-    """Return which action plain and robust means choose in each context, and what that costs."""
+    """Return the actions of plain and robust means in each context, and the cost of differences."""
     if not len(audit.changed):
         return section("Decisions", paragraph("Plain means decide the same everywhere.", "soft"))
     drawn = audit.changed[:DRAWN].to_pylist()

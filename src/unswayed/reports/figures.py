@@ -66,4 +66,4 @@ def write_evaluation_figures(found: Evaluation, folder: Path) -> list[Path]:
 
 
 SEEN = (("logged", "logging", GREY), ("naive", "naive", VERMILION), ("robust", "robust", BLUE))
-"""What is drawn side by side: name in the data, name in the legend, colour."""
+"""Series that are drawn side by side: name in the data, name in the legend, colour."""

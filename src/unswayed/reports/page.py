@@ -1,6 +1,7 @@
 """A page in one file: its style, its security policy, contents, tables and sections.
 
-Nothing is fetched. One script sorts, filters and downloads tables; without it they are all there.
+Nothing is fetched. One script sorts, filters and downloads tables; without it they are shown in
+full.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ def page(
 ) -> str:
     """Return a whole page; nothing may be fetched, and nothing run but ``SCRIPT``.
 
-    It begins with what it is about, the answer in a box of a ``kind``, and ``numbers``, each with
-    what it means.
+    It begins with its subject, the answer in a box of a ``kind``, and ``numbers``, each with its
+    meaning.
     """
     style, script = (
         base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -96,7 +97,7 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def key(*pairs: tuple[str, str]) -> str:
-    """Return what colours mean; each pair is a class and its meaning."""
+    """Return a legend of colours; each pair is a class and its meaning."""
     return (
         '<p class="small soft">'
         + "".join(f'<span class="key {kind}"></span>{text_of(name)}' for kind, name in pairs)
@@ -111,7 +112,7 @@ def table(
     shown: int = 10,
     name: str | None = None,
 ) -> str:
-    """Return a table; rows beyond those shown are folded in.
+    """Return a table; rows beyond the first ones are collapsed.
 
     A table with a name can be sorted, filtered and downloaded.
     """

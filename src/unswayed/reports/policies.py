@@ -1,4 +1,4 @@
-"""Policies as tables: cells, users, actions beside the rows of a file, changes between two."""
+"""Policies as tables: cells, users, predictions for the rows of a file, differences between two."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 TABLE_FORMATS = (".csv", ".parquet", ".json")
 
-#: What makes spreadsheets run text: https://owasp.org/www-community/attacks/CSV_Injection
+#: Characters that make spreadsheets run text: https://owasp.org/www-community/attacks/CSV_Injection
 _FORMULA = r"\A[=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}']"
 _NUMBER = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\z"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A context whose action differs; means are each policy's own for its own action."""
+    """A context with different actions; means are each policy's estimate for its own action."""
 
     context: Label
     before: Label
@@ -104,7 +104,7 @@ def write_table(table: pa.Table, path: Path) -> None:
 
 
 def without_formulas(table: pa.Table) -> pa.Table:
-    """Return a table whose text no spreadsheet takes for a formula.
+    """Return a table without text that spreadsheets would interpret as a formula.
 
     Text that begins with one of ``= + - @``, a tab, a line end or an apostrophe gets an apostrophe
     in front, unless it is a number. Removing one leading apostrophe restores the text.

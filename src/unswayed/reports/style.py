@@ -1,4 +1,4 @@
-"""How every figure looks: colours, names of algorithms, labels; and saving it with its data."""
+"""The style of figures: colours, names of algorithms, labels; and saving them with their data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scipy.optimize import isotonic_regression
 from unswayed.storage import make_folder, whole_file
 from unswayed.visible import visible
 
-# Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
+# Okabe and Ito's colours, which are distinguishable with any kind of colour vision.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 # Ours: greys and a brown beside them; Okabe and Ito's yellow is too pale for lines on white.
@@ -30,13 +30,13 @@ STYLE: dict[Any, Any] = {  # matplotlib types the keys as literals
     "font.size": 11,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "svg.hashsalt": "unswayed",  # the same picture has the same bytes
+    "svg.hashsalt": "unswayed",  # the same picture gives the same bytes
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """How one algorithm is drawn, in every picture: its name, colour, marker and dashes."""
+    """The style of one algorithm in all figures: its name, colour, marker and dashes."""
 
     label: str
     colour: str
@@ -71,7 +71,7 @@ LOOKS = {
 
 
 def look_of(algorithm: str) -> Look:
-    """Return how an algorithm is drawn; any other than those above is the project's own."""
+    """Return the style of an algorithm; unknown names get that of the project's own."""
     own = Look(label=f"Ours ({algorithm})", colour=VERMILION, marker="*")
     return LOOKS.get(algorithm, own)
 
@@ -174,6 +174,6 @@ def write_figure(figure: Figure, folder: Path, name: str, data: object) -> list[
         text = json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False)
         draft.write_text(text + "\n", encoding="utf-8")
     with warnings.catch_warnings():
-        # Labels may have letters that the font lacks; a box stands for each.
+        # Labels may have characters that the font lacks; they are drawn as boxes.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         return [*save(figure, folder, name), file]

@@ -18,7 +18,7 @@ ROW = 22.0
 LABEL_WIDTH = 130.0
 MOST_LETTERS = 18
 CAPTION = 20.0
-"""Height of the line above a picture that says what it shows."""
+"""Height of the caption line above a picture."""
 
 Place = Callable[[float], float]
 
@@ -33,7 +33,7 @@ class Strip(NamedTuple):
 
 
 def text_of(value: object, most: int = 200) -> str:
-    """Return a text that is safe inside of markup: escaped, shortened, without characters that act.
+    """Return a text that is safe in markup: escaped, shortened, without control characters.
 
     >>> text_of("<script>alert(1)</script>")
     '&lt;script&gt;alert(1)&lt;/script&gt;'
@@ -120,7 +120,7 @@ def timeline(
 def intervals(
     rows: Sequence[tuple[str, Sequence[tuple[str, Sequence[float]]]]], *, title: str
 ) -> str:
-    """Draw intervals on one axis, with those of one label below each other.
+    """Draw intervals on one axis, those of one label below each other.
 
     Each row has a label and pairs of a colour class and a mean with both ends; infinite ends reach
     the edge.
@@ -146,8 +146,8 @@ def intervals(
 def interval_strip(strip: Strip, span: tuple[float, float], *, title: str) -> str:
     """Draw an interval as a line, its mean as a dot, and the naive mean as a bar across.
 
-    ``span`` is what the picture is wide, so that strips of one table compare; what lies beyond ends
-    at its edge.
+    ``span`` is the range of the picture, common to the strips of one table; anything beyond it is
+    cut off.
     """
     width, height, margin = 120.0, 16.0, 6.0
     place = _scale(*span, margin, width - margin)
@@ -168,7 +168,7 @@ def interval_strip(strip: Strip, span: tuple[float, float], *, title: str) -> st
 
 
 def _scale(low: float, high: float, start: float, end: float) -> Place:
-    """Return where on a line each value of a range is."""
+    """Return a function that maps values of a range to positions on a line."""
     unit = (end - start) / ((high - low) or 1.0)
     return lambda value: start + unit * (value - low)
 

@@ -1,4 +1,4 @@
-"""Tables for people, JSON for programs: the one place that prints results."""
+"""Tables for people, JSON for programs: the only place that prints results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from unswayed.visible import (
 )
 
 SHOWN = 10
-"""Rows of a longer table that a terminal shows."""
+"""Maximum number of rows that a terminal shows."""
 
 
 class Table(NamedTuple):
@@ -49,7 +49,7 @@ class Table(NamedTuple):
         return Table(columns, [[row[place] for place in places] for row in self.rows])
 
 
-#: Control and format characters that JSON leaves as they are, and halves of surrogate pairs.
+#: Control and format characters that JSON does not escape, and lone surrogates.
 _UNSAFE = re.compile(
     "[\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
@@ -60,8 +60,8 @@ def print_table(
 ) -> None:
     """Print a table to standard output; columns that hold only numbers are set to the right.
 
-    Numbers and words are never broken. A table that is too wide for that loses its frame; if it
-    is still too wide, each row is printed as a list of its cells.
+    Numbers and words are never broken. A table that is too wide loses its frame; if it is still too
+    wide, each row is printed as a list of its cells.
     """
     console = _console()
     texts = [[visible(shown(cell), most=LABEL_LENGTH) for cell in row] for row in rows]
@@ -102,7 +102,7 @@ def print_table(
 
 
 def print_some(title: str, table: Table, *, n_rows: int | None = None, more: str = "") -> None:
-    """Print the first rows of a table, if there are any, and how many there are beyond them."""
+    """Print the first rows of a table, if it has any, and the number of the others."""
     if table.rows:
         hidden = (len(table.rows) if n_rows is None else n_rows) - SHOWN
         note = f"And {hidden:,} more. {more}".rstrip() if hidden > 0 else None
@@ -148,14 +148,14 @@ def _least_width(texts: Sequence[str], *, is_numeric: bool) -> int:
 
 
 def rate(value: float | None) -> str | None:
-    """Return a rate as a percentage with three digits, or None for what is not known."""
+    """Return a rate as a percentage with three digits, or None if it is unknown."""
     return None if value is None else percent(value)
 
 
 def print_json(value: object) -> None:
     """Print a value as JSON to standard output, NaN and infinities refused."""
     text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False)
-    # Controls beyond those that JSON escapes by itself stand in strings, where \u009b means them.
+    # Control characters that JSON does not escape occur in strings, where \u009b is valid.
     sys.stdout.write(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
 
@@ -183,7 +183,7 @@ def progress_bar() -> Iterator[Progress]:
 
 @contextmanager
 def steps_bar(steps: Sequence[str]) -> Iterator[Callable[[str], None]]:
-    """Show a progress bar over named steps, and yield what to call with each as it begins."""
+    """Show a progress bar over named steps, and yield a function to call as each begins."""
     with progress_bar() as bar:
         task = bar.add_task("starting", total=len(steps))
 
@@ -195,10 +195,10 @@ def steps_bar(steps: Sequence[str]) -> Iterator[Callable[[str], None]]:
 
 
 def _text(text: str, *, most: int = LABEL_LENGTH, keep: str = "") -> Text:
-    """Return a text as it is shown: not as markup, and without characters that act."""
+    """Return a text for display: not as markup, and without control characters."""
     return Text(visible(text, most=most, keep=keep))
 
 
 def _console() -> Console:
-    # Labels are shown as they are: "[red]" and ":tea:" are names and not markup.
+    # Labels are shown literally: "[red]" and ":tea:" are names and not markup.
     return Console(file=sys.stdout, markup=False, emoji=False, highlight=False)

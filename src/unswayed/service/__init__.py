@@ -1,1 +1,1 @@
-"""The online service: decisions by plan, signed tokens, durable rewards, learning beside it."""
+"""The online service: decisions by plan, signed tokens, durable rewards, background learning."""

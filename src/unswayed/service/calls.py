@@ -27,7 +27,8 @@ logger = logging.getLogger("unswayed.service")
 
 JSON = b"application/json"
 
-_MOST_UNFINISHED = 64  # Ours: times ``max_request_bytes`` that unfinished bodies may have in all
+# Ours: multiple of ``max_request_bytes`` that all unfinished bodies together may have
+_MOST_UNFINISHED = 64
 _OWN_NAMES = (b"127.0.0.1", b"localhost", b"[::1]")  # Host names of the loopback interface
 
 Result = TypeVar("Result")
@@ -57,7 +58,7 @@ class Reply(NamedTuple):
 
 
 def refusal_of(error: BaseException, what: str) -> Refusal:
-    """Return the response to an error; log those that are not the caller's."""
+    """Return the response to an error; log errors that are not the caller's fault."""
     match error:
         case Refusal():
             return error
@@ -150,20 +151,21 @@ class Endpoint:
     path: str
     handler: Handler
     summary: str
-    roles: tuple[Role, ...] | None = ()  # that open it, beside admins; None: no key is needed
+    # roles that may call it, beside admins; None: no key is needed
+    roles: tuple[Role, ...] | None = ()
     body: type | None = None
-    row: type | None = None  # of a batch, whose rows may be wrong one by one
+    row: type | None = None  # of a batch, whose rows may fail one by one
     query: Mapping[str, str] = field(default_factory=dict)  # descriptions by name
     returns: Any = dict[str, Any]
     status: int = 200
-    is_slow: bool = False  # takes a process of its own, which HEAD does not start
+    is_slow: bool = False  # needs a separate process, which HEAD does not start
 
     @cached_property
     def _decoder(self) -> Any:
         return msgspec.json.Decoder(self.body)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request whose body is still to come."""
+        """Handle a request whose body has not been read."""
         path, query = scope.get("path_params") or {}, scope["query_string"]
         service, client = scope["app"].state.service, scope.get("client")
         is_head = self.is_slow and scope["method"] == "HEAD"
@@ -186,7 +188,7 @@ class Endpoint:
         body: bytes | Receive,
         query: bytes = b"",
     ) -> Reply | Response:
-        """Return the response, errors too; one of Starlette's if it is streamed."""
+        """Return the response, also for errors; one of Starlette's if it is streamed."""
         headers = dict(header_list)
         started = time.perf_counter()
         result: Reply | Response
@@ -206,8 +208,8 @@ class Endpoint:
             fields = {
                 "request_id": request_id(headers.get(b"x-request-id")),
                 "method": self.method,
-                "route": self.path,  # and not the address, in which a user may be named
-                # Others are whatever text the caller sent.
+                "route": self.path,  # not the address, which may name a user
+                # Other values are arbitrary text from the caller.
                 "campaign": campaign if campaign in service.watcher.state.campaigns else "",
                 "status": status,
                 "milliseconds": round(1000.0 * seconds, 3),
@@ -227,7 +229,7 @@ class Endpoint:
         campaign = path.get("campaign", EVERY_CAMPAIGN)
         if self.roles is not None:
             self._check_caller(service, headers, address, campaign)
-        elif "campaign" in path:  # not for health checks, which come from where others do
+        elif "campaign" in path:  # not for health checks, which come from fixed addresses
             service.rates.take(address)
         decoded = None
         if self.body is not None:
@@ -274,7 +276,7 @@ class Endpoint:
     def _decoded_rows(self, raw: bytes, most: int) -> Any:
         """Return a batch with a ``Refusal`` for each malformed row; None if it is no batch.
 
-        Of a batch that is too long, only enough rows to see that are read.
+        If a batch is too long, only enough rows to detect that are read.
         """
         (name,) = self.body.__struct_fields__  # type: ignore[union-attr]  # a struct's
         try:

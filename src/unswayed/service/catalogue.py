@@ -19,14 +19,14 @@ from unswayed.service.settings import Settings, check_name
 
 ACTIVE, ARCHIVED = "active", "archived"
 
-NOTHING_LEARNED = 0  # The version of the policy of a campaign that has learned nothing
+NOTHING_LEARNED = 0  # Policy version of a campaign that has learned nothing
 
 
 _RENAMED = {"plan_version": "plan", "policy_version": "policy"}
 
 
 class Campaign(msgspec.Struct, frozen=True, rename=_RENAMED):
-    """A campaign as it is in the store, and in JSON."""
+    """A campaign as stored, and as JSON."""
 
     name: str
     state: str
@@ -49,7 +49,7 @@ def bump(connection: Connection) -> None:
 
 
 def campaigns(connection: Connection, **equal: str) -> list[Campaign]:
-    """Return all campaigns ordered by name, or those with the values given."""
+    """Return all campaigns ordered by name, or those with the given values."""
     columns = "name, state, created_ms, plan, policy, settings"
     return [
         Campaign(*(*row[:-1], msgspec.json.decode(row[-1], type=Settings)))
@@ -68,7 +68,7 @@ def campaign(connection: Connection, name: str) -> Campaign:
 def locked(connection: Connection, name: str) -> Campaign:
     """Return a campaign that no other process changes until the transaction ends.
 
-    On PostgreSQL, what was read before may be changed meanwhile.
+    On PostgreSQL, values read earlier may have changed.
     """
     connection.execute("UPDATE campaigns SET plan = plan WHERE name = ?", name)
     return campaign(connection, name)
@@ -104,8 +104,8 @@ def publish(
     policy_version: int | None = None,
     progress: Progress | None = None,
 ) -> Campaign:
-    """Make the next plan of a campaign and serve it; what is not given stays."""
-    # First of all: it makes other processes that publish wait until this one is done.
+    """Make the next plan of a campaign and serve it; omitted parts stay."""
+    # First of all, because it blocks other processes that publish until this one is done.
     connection.execute("UPDATE campaigns SET plan = plan + 1 WHERE name = ?", name)
     old = campaign(connection, name)
     settings = old.settings if settings is None else settings
@@ -117,7 +117,7 @@ def publish(
         before, played = plan_of(connection, name, old.plan_version - 1)
         is_moved = _shape(policy) != _shape(policy_of(connection, name, played))
         if is_moved and progress is None:
-            # What was explored when this policy was served last, in the epoch of now.
+            # The actions explored when this policy was last served, in the current epoch.
             ((last,),) = connection.select("plans", "MAX(version)", campaign=name, policy=chosen)
             if last is not None:
                 before = replace(plan_of(connection, name, last)[0], epoch=before.epoch)
@@ -191,7 +191,7 @@ def activate_policy(connection: Connection, name: str, version: int) -> Campaign
     there = campaign(connection, name)
     if version == there.policy_version:
         return there
-    policy_of(connection, name, version)  # refuses one that is not there
+    policy_of(connection, name, version)  # refuses an unknown id
     reason = f"policy {version} was activated"
     return publish(connection, name, reason=reason, policy_version=version)
 
@@ -229,7 +229,7 @@ restore = partial(set_state, state=ACTIVE)
 
 
 def delete_campaign(connection: Connection, name: str) -> None:
-    """Delete a campaign with all that was recorded of it."""
+    """Delete a campaign and all its records."""
     campaign(connection, name)
     for table in OF_CAMPAIGNS:
         connection.execute(f"DELETE FROM {table} WHERE campaign = ?", name)

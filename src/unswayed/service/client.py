@@ -65,7 +65,7 @@ def _checked(response: httpx.Response) -> Any:
         if response.is_success:
             return found
         code, message = str(found["error"]["code"]), str(found["error"]["message"])
-    except (ValueError, KeyError, TypeError):  # of a proxy, for example
+    except (ValueError, KeyError, TypeError):  # for example of a proxy
         code, message = "no_service", f"{response.url} returned status {response.status_code}."
     raise ServiceError(response.status_code, code, message)
 
@@ -182,7 +182,7 @@ class Client:
         self.close()
 
     def _ask(self, method: str, path: str, body: Any, read: Callable[[Any], Result]) -> Result:
-        """Send a request until it is answered, and return what is read from its response."""
+        """Send a request until there is a response, and return the parsed response."""
         for wait in _waits():
             try:
                 response = self._http.request(method, self._path + path, json=body)
@@ -250,7 +250,7 @@ class AsyncClient:
     async def _ask(
         self, method: str, path: str, body: Any, read: Callable[[Any], Result]
     ) -> Result:
-        """Send a request until it is answered, and return what is read from its response."""
+        """Send a request until there is a response, and return the parsed response."""
         for wait in _waits():
             try:
                 response = await self._http.request(method, self._path + path, json=body)

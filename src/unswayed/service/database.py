@@ -1,6 +1,6 @@
 """The store: its tables, and SQLite as the embedded database.
 
-SQL is written once, with ``?`` for parameters; ``postgresql.py`` overrides what differs there.
+SQL is written once, with ``?`` for parameters; ``postgresql.py`` overrides the differences.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from unswayed.errors import InputError, option
 
-#: Increase when tables or what is in them change, and add the migration below. Since format 4
+#: Increase when tables or their contents change, and add the migration below. Since format 4
 #: decisions may hold attributes, and settings features.
 SCHEMA_VERSION = "4"
 
@@ -62,7 +62,7 @@ def _names(columns: str) -> tuple[str, ...]:
     return tuple(column.split()[0] for column in columns.split(", ") if column)
 
 
-#: The names of each table's columns, those of its key first, and how many make up the key.
+#: The columns of each table, those of its key first, and the number of key columns.
 COLUMNS = {table: _names(key) + _names(others) for table, (key, others) in _TABLES.items()}
 _N_KEYS = {table: len(_names(key)) for table, (key, _) in _TABLES.items()}
 
@@ -79,7 +79,7 @@ class StoreError(InputError):
         super().__init__(f"the store cannot be used: {reason}.")
 
 
-_BUSY_SECONDS = 10.0  # Ours: how long to wait for another process that writes; usually milliseconds
+_BUSY_SECONDS = 10.0  # Ours: how long to wait for another process's write; usually milliseconds
 _OLDEST_SQLITE = (3, 35)  # The first version with RETURNING
 _MOST_ROWS = 256  # Ours: rows in one statement; SQLite takes 32,766 values in all
 
@@ -123,8 +123,8 @@ class Database:
         Other users of the machine cannot read the file.
         """
         try:
-            # Only if it is new: closing a handle of a file gives up the locks that SQLite has on
-            # it in this process, and others would write where it writes.
+            # Only if it is new: closing any handle of a file releases the locks that SQLite holds
+            # on it in this process.
             with suppress(FileExistsError):
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         except OSError as error:
@@ -200,7 +200,7 @@ class Connection:
         return str(rows[0][0]) if rows else None
 
     def insert(self, table: str, rows: Sequence[Row], more: str = "") -> list[Row]:
-        """Insert whole rows, many in a statement that ends with ``more``; return what it does."""
+        """Insert whole rows, many in a statement that ends with ``more``; return the results."""
         found: list[Row] = []
         for start in range(0, len(rows), _MOST_ROWS):
             part = rows[start : start + _MOST_ROWS]
@@ -212,20 +212,20 @@ class Connection:
     def insert_new(self, table: str, rows: Sequence[Row]) -> list[bool]:
         """Insert rows whose key is not there yet, and say for each whether it was inserted.
 
-        Of repeated keys the first one is.
+        Of rows with equal keys the first is inserted.
         """
         n_keys = _N_KEYS[table]
         first: dict[Row, int] = {}
         for number, row in enumerate(rows):
             first.setdefault(row[:n_keys], number)
-        # Always in one order: two servers that insert the same rows would wait for each other.
+        # Always in the same order: otherwise two servers that insert the same rows could deadlock.
         ordered = [rows[first[key]] for key in sorted(first)]
         more = f"ON CONFLICT DO NOTHING RETURNING {', '.join(COLUMNS[table][:n_keys])}"
         inserted = {first[key] for key in self.insert(table, ordered, more)}
         return [number in inserted for number in range(len(rows))]
 
     def same_keys(self, table: str, rows: Sequence[Row]) -> list[Row | None]:
-        """Return the stored row with the key of each of these, None where there is none."""
+        """Return the stored row with each of these keys, None if there is none."""
         columns, n_keys = COLUMNS[table], _N_KEYS[table]
         stored = ", ".join(f"it.{name}" for name in columns)
         matching = " AND ".join(f"it.{columns[n]} = asked.column{n + 1}" for n in range(n_keys))
@@ -250,20 +250,20 @@ class Connection:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit and sync what is done inside, or undo all of it; other writers wait."""
+        """Commit and sync the changes made inside, or roll all of them back; other writers wait."""
         self.execute(self._begin)
         try:
             yield
             self.check_file()
             self.execute("COMMIT")
         except BaseException:
-            with suppress(StoreError):  # a lost connection has undone it
+            with suppress(StoreError):  # a lost connection has rolled it back
                 self.execute("ROLLBACK")
             raise
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Read the store as it is at one moment."""
+        """Read a snapshot of the store."""
         self.execute(self._begin_reading)
         try:
             yield

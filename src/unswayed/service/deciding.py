@@ -1,8 +1,8 @@
 """Decisions of one campaign under its current plan, as records that are signed and logged.
 
-A caller may name the actions to choose from, such as those in stock. If what is due is not on the
-list, its substitute is played: the best action on the list by the policy that is served. Why what
-is learned stays unbiased is in ``docs/service.md``, "Eligible actions".
+A caller may list eligible actions, such as those in stock. If the planned action is not eligible,
+its substitute is played: the best eligible action by the served policy. ``docs/service.md``,
+"Eligible actions", explains why learning stays unbiased.
 """
 
 from __future__ import annotations
@@ -30,21 +30,22 @@ from unswayed.service.planning import partition_of
 from unswayed.service.settings import FeatureSettings, Settings, check_label
 from unswayed.service.tokens import Record
 
-_RANDOM_BYTES = 10  # Bytes of an id after the six of its time
-_IDS_AT_ONCE = 256  # Ours: ids whose random bytes are drawn in one system call
+_RANDOM_BYTES = 10  # Random bytes of an id, after the six of its time
+_IDS_AT_ONCE = 256  # Ours: number of ids whose random bytes are drawn in one system call
 
 SHADOW, SUBSTITUTE = "shadow", "substitute"
 
-MOST_ACTIONS = 8_000  # Ours: lists are part of the token, a bit for each action
+# Ours: maximum number of actions with eligible lists, which take a bit per action in the token
+MOST_ACTIONS = 8_000
 _SURELY_SHORT = 64  # Characters take at most four bytes, and labels may have 256
-OTHER_LEVEL = "(other)"  # The level of values that are not among a feature's own
-MOST_BYTES = 1_024  # Ours: bytes of all texts of a request, so that a token stays short
+OTHER_LEVEL = "(other)"  # Level of values that are not declared for a feature
+MOST_BYTES = 1_024  # Ours: maximum bytes of all texts of a request, so that a token stays short
 
 Attributes = dict[str, str | float | None]
 
 
 class DecideRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a caller asks: an action for a user in a context.
+    """A request for an action for a user in a context.
 
     Parameters
     ----------
@@ -96,7 +97,7 @@ class DecideResponse(msgspec.Struct, frozen=True, gc=False):
 class Ranking:
     """The actions ranked by the served policy, in each context.
 
-    ``plan`` is what is served, and its action comes first in every context; ``policy`` is None
+    ``plan`` is the served plan, and its action comes first in every context; ``policy`` is None
     before anything was learned.
     """
 
@@ -132,7 +133,7 @@ class Ranking:
         substitute = next(one for one in self.ranked(context) if one in eligible)
         is_due = due.action in eligible
         action = str(due.action) if is_due else substitute
-        # The propensities of all actions that can be due.
+        # The propensities of all actions that can be chosen.
         rule, held = self.plan.rule(context), self.plan.control_share
         explored = (1.0 - held) * (rule.explorer_share / len(rule.surviving))
         due_with = dict.fromkeys(rule.surviving, explored)
@@ -151,7 +152,7 @@ class Ranking:
 
 
 def checked_list(names: Sequence[str | int], actions: Labels) -> frozenset[str]:
-    """Return the actions that a caller names, or refuse the list."""
+    """Return a caller's eligible actions, or refuse the list."""
     if len(actions) > MOST_ACTIONS:
         text = f"'actions' is for campaigns of up to {MOST_ACTIONS:,} actions."
         raise Refusal(422, "too_many_actions", text)
@@ -183,7 +184,7 @@ def from_bits(bits: bytes, plan: EpochPlan) -> list[str]:
 
 
 _drawn: list[bytes] = []
-os.register_at_fork(after_in_child=_drawn.clear)  # ids that two processes drew would be equal
+os.register_at_fork(after_in_child=_drawn.clear)  # two processes would otherwise draw equal ids
 
 
 def _new_id(time_ms: int) -> bytes:
@@ -336,19 +337,19 @@ def check_name(kind: str, text: str) -> None:
 
 
 def play_of(id_: bytes) -> int:
-    """Return the number of the play that an id stands for: 62 of its random bits.
+    """Return the play number that an id encodes: 62 of its random bits.
 
-    Plays only have to differ, so that draws that change from play to play are independent; no
-    server has to count them.
+    Play numbers only have to differ, so that draws for each play are independent; no server has to
+    count them.
     """
     return int.from_bytes(id_[-8:], "big") >> 2
 
 
 def read_attributes(settings: Settings, given: Mapping[str, Any]) -> Attributes:
-    """Return the attributes of a request as they are recorded, or refuse them.
+    """Return the attributes of a request as recorded, or refuse them.
 
-    One that is left out is missing. A number with declared bins is the lower edge of its bin. Of a
-    category with declared levels any other value is ``OTHER_LEVEL``.
+    Omitted attributes are missing values. A number with declared bins is the lower edge of its bin.
+    Of a category with declared levels any other value is ``OTHER_LEVEL``.
     """
     for name in given.keys() - settings.features.keys():
         raise _refused(f"there is no feature {suggested(name, sorted(settings.features))}")
@@ -369,14 +370,14 @@ def _value(name: str, feature: FeatureSettings, value: Any) -> str | float | Non
             raise _refused(f"attribute {name!r} must be a finite number, or null.")
         if not feature.bins:
             return float(value)
-        # The lower edge of the bin; below the first edge there is none.
+        # The lower edge of the bin; the first bin has none.
         first, place = feature.bins[0], bisect_right(feature.bins, value)
         below = min(first - 1.0, math.nextafter(first, -math.inf))
         return feature.bins[place - 1] if place else below
     text = plain_text(value) or ""
     try:
         text.encode()
-        is_text = "\0" not in text  # PostgreSQL takes none
+        is_text = "\0" not in text  # PostgreSQL does not accept it
     except UnicodeEncodeError:
         is_text = False
     if not is_text:
@@ -402,7 +403,7 @@ _SOME_CONTEXTS = 5
 
 
 def unknown_context(campaign: str, context: str, known: Collection[str]) -> Refusal:
-    """Return the refusal of a context that was not declared."""
+    """Return the refusal of an undeclared context."""
     if not context:
         return Refusal(422, "bad_body", "the body lacks the field 'context'.")
     some = ", ".join(repr(name[:80]) for name in islice(known, _SOME_CONTEXTS))

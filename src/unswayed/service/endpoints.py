@@ -28,8 +28,8 @@ from unswayed.service.service import (
 )
 from unswayed.service.settings import Settings, check_label, parsed_settings
 
-_PIECE = 1 << 16  # Ours: bytes of an export per piece
-_SETTLED_SECONDS = 1.0  # Ours: until all processes know a change and wrote what was queued
+_PIECE = 1 << 16  # Ours: bytes per piece of an export
+_SETTLED_SECONDS = 1.0  # Ours: time until all processes know a change and have written their queues
 
 #: A transparent dot.
 _DOT = bytes.fromhex(
@@ -76,7 +76,7 @@ def _of_store(
         found = await call_store(work, *(call.path[name] for name in names))
         return {field: found} if field else found
 
-    handler.__name__ = name  # of which the route's id is made
+    handler.__name__ = name  # used to make the route's id
     return _route(method, path, summary)(handler)
 
 
@@ -209,7 +209,7 @@ async def metrics(call: Call) -> Reply:
     """Metrics for Prometheus."""
     try:
         of_store = await call.read(jobs.store_numbers)
-    except StoreError:  # numbers of the processes are there all the same
+    except StoreError:  # the numbers of the processes are available regardless
         of_store = {}
     await run_in_threadpool(call.service.save_metrics)
     text = await run_in_threadpool(call.service.metrics.text, of_store)
@@ -451,7 +451,7 @@ async def audit(call: Call) -> dict[str, Any]:
 
 
 def _numbers(call: Call, **meanings: str) -> dict[str, Any]:
-    """Return those of some query parameters that are given, all of them numbers."""
+    """Return the given ones of some numeric query parameters."""
     return {
         name: _number(call.query[name], f"{name} is {meaning}.", 14)
         for name, meaning in meanings.items()
@@ -478,7 +478,7 @@ async def export(call: Call) -> StreamingResponse:
     if call.query.get("pseudonyms") == "true":
         between["secret"] = call.service.watcher.secrets.assignment.hex()
     pieces = _offline(call, "export", between)
-    first = await anext(pieces)  # 503 if there is none
+    first = await anext(pieces)  # raises 503 if there is none
 
     async def whole() -> AsyncIterator[bytes]:
         yield first
@@ -508,7 +508,7 @@ async def forget_user(call: Call) -> dict[str, Any]:
     user = check_label("user", call.query.get("user", ""))
     database, secret = call.service.database, call.service.watcher.secrets.assignment
     await call.change(records.refuse_tokens, call.campaign, user, secret)
-    # Until all processes know that, and have written what waits.
+    # Wait until all processes know the change and have written their queues.
     await asyncio.sleep(_SETTLED_SECONDS)
     deleted = await run_in_threadpool(records.delete_user, database, call.campaign, user)
     return {"user": user, "deleted": deleted}
@@ -559,7 +559,7 @@ _ERROR = {
     },
 }
 
-#: What any route may return instead of its result.
+#: Responses that any route may return instead of its result.
 _ERRORS = {
     status: {
         "description": "Rejected; see the code.",
@@ -603,7 +603,7 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
     path, summary = endpoint.path, endpoint.summary
-    # Routes of all campaigns share their functions with those of one.
+    # Routes for all campaigns share their functions with those for one.
     of_all = "_of_all" if path.startswith("/v1") and "{campaign}" not in path else ""
     parameters: list[dict[str, Any]] = []
     for name in re.findall(r"{(\w+)}", path):

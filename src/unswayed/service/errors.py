@@ -1,4 +1,4 @@
-"""Refusals: error responses of the one documented shape."""
+"""Error responses in the documented format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Made = TypeVar("Made")
 
 
 class Refusal(Exception):  # noqa: N818  # it is a response, and not always an error of ours
-    """A request that cannot be served: an HTTP status, a code for programs, a sentence for people.
+    """A request that cannot be served: an HTTP status, a code for programs, a message for people.
 
     Every error of the service has the body ``{"error": {"code": …, "message": …}}``.
     """
@@ -34,7 +34,7 @@ class Refusal(Exception):  # noqa: N818  # it is a response, and not always an e
 
 
 def each(rows: Iterable[Given | Refusal], work: Callable[[Given], Made]) -> list[Made | Refusal]:
-    """Return what is made of each row of a batch, or its refusal; refused rows stay refused."""
+    """Apply a function to each row of a batch; refused rows stay refusals."""
     made: list[Made | Refusal] = []
     for row in rows:
         try:
@@ -71,7 +71,7 @@ _KINDS = {
 
 
 def wrong_body(error: msgspec.ValidationError, body: Any) -> str:
-    """Return a sentence on what is wrong with a body.
+    """Return an error message for an invalid body.
 
     >>> wrong_body(msgspec.ValidationError("Expected `float`, got `str` - at `$.reward`"), dict)
     "'reward' must be a number, not a string."
@@ -92,15 +92,15 @@ def wrong_body(error: msgspec.ValidationError, body: Any) -> str:
 
 
 def suggested(typed: str, known: Sequence[str]) -> str:
-    """Return a name that is not known, with what was meant or what there is."""
+    """Return an unknown name with a suggestion, or with the known names."""
     close = closest(typed[:LABEL_LENGTH], known)
     hint = f"did you mean {close!r}?" if close else f"it takes {', '.join(known)}."
     return f"{visible(typed, most=LABEL_LENGTH)!r}; {hint}"
 
 
-@cache  # rows of a batch may all be wrong
+@cache  # all rows of a batch may be wrong
 def _fields(kind: Any) -> tuple[str, ...]:
-    """Return the names of all fields of a body, those of its parts included, in order."""
+    """Return the names of all fields of a body, including those of nested ones, in order."""
     info = msgspec.inspect.type_info(kind)
     names: set[str] = set()
     if isinstance(info, msgspec.inspect.StructType):

@@ -1,4 +1,4 @@
-"""What becomes of a campaign: learning jobs, daily reports, and the status of its exploration."""
+"""Background work and status of a campaign: learning jobs, daily reports, and exploration."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from unswayed.service.planning import schedule_of
 QUEUED, RUNNING, DONE, FAILED, LOST = "queued", "running", "done", "failed", "lost"
 OPEN = (QUEUED, RUNNING)
 
-#: Ours: seconds between heartbeats of a learner, and milliseconds without one until it is lost.
-#: Starting the process takes longer on a busy machine.
+#: Ours: seconds between heartbeats of a learner, and milliseconds without one after which it counts
+#: as lost. Starting the process takes longer on a busy machine.
 HEARTBEAT_SECONDS = 1.0
 _SILENCE_MS = {QUEUED: 120_000, RUNNING: 30_000}
 
-KEPT_JOBS = 100  # Ours: jobs of a campaign that are kept; policies stay
+KEPT_JOBS = 100  # Ours: number of jobs per campaign that are kept; policies stay
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as it is in the store; ``result`` is what it found, or why it failed."""
+    """A job as stored; ``result`` is its outcome, or the reason for its failure."""
 
     id: str
     campaign: str
@@ -48,9 +48,9 @@ class Job:
 
     @classmethod
     def of(cls, row: tuple[Any, ...]) -> Job:
-        """Return the job of a row of the store; one that was silent for too long is lost."""
+        """Return the job of a row of the store; jobs without recent heartbeats count as lost."""
         id_, campaign, state, step, created_ms, alive_ms, result = row
-        # A heartbeat of the future is one of before the clock was set back.
+        # A heartbeat in the future was sent before the clock was set back.
         if state in OPEN and abs(now_ms() - alive_ms) > _SILENCE_MS[state]:
             state = LOST
         return cls(id_, campaign, state, step, created_ms, alive_ms, json.loads(result))
@@ -66,7 +66,7 @@ def jobs_of(
 
 
 def last_job_ms(connection: Connection, campaign: Campaign) -> int:
-    """Return when the last job was created, or else the campaign; none of the future."""
+    """Return the creation time of the last job, or else of the campaign, ignoring future times."""
     sql = "SELECT MAX(created_ms) FROM jobs WHERE campaign = ? AND created_ms <= ?"
     ((last,),) = connection.execute(sql, campaign.name, now_ms())
     return campaign.created_ms if last is None else int(last)
@@ -113,12 +113,12 @@ def update_job(
 
 
 def offline_command(task: str) -> list[str]:
-    """Return the command that does a task in a process of its own; it reads JSON first."""
+    """Return the command that runs a task in a separate process, which first reads JSON."""
     return [sys.executable, "-m", "unswayed.service.offline", task]
 
 
 def start(task: str, **request: str) -> subprocess.Popen[bytes]:
-    """Start a task in a process of its own, which outlives this one."""
+    """Start a task in a separate process, which outlives this one."""
     process = subprocess.Popen(
         offline_command(task),
         stdin=subprocess.PIPE,
@@ -126,15 +126,16 @@ def start(task: str, **request: str) -> subprocess.Popen[bytes]:
         start_new_session=True,
     )
     assert process.stdin is not None
-    # The address may hold a password: it goes through a pipe, not into the list of processes.
+    # The address may hold a password: it is sent through a pipe, so that the list of processes does
+    # not show it.
     with process.stdin as pipe:
         pipe.write(json.dumps(request).encode())
-    threading.Thread(target=process.wait, daemon=True).start()  # so that no zombie is left
+    threading.Thread(target=process.wait, daemon=True).start()  # avoids zombies
     return process
 
 
-_CLAIMED = "{}"  # The report of a day that is being made
-CLAIM_MS = 3_600_000  # Ours: milliseconds that it may take
+_CLAIMED = "{}"  # State of a daily report that is in progress
+CLAIM_MS = 3_600_000  # Ours: milliseconds after which it counts as failed
 
 
 def today() -> str:
@@ -143,7 +144,7 @@ def today() -> str:
 
 
 def claim(connection: Connection, name: str) -> bool:
-    """Claim today's report; return whether nobody did before, or whoever did was killed."""
+    """Claim today's report; return whether it was unclaimed, or its process was killed."""
     catalogue.campaign(connection, name)
     sql = "DELETE FROM reports WHERE campaign = ? AND report = ? AND created_ms < ?"
     connection.execute(sql, name, _CLAIMED, now_ms() - CLAIM_MS)
@@ -167,8 +168,8 @@ def report_of(connection: Connection, name: str, day: str) -> dict[str, Any]:
     return found
 
 
-_RATE_MS = 3_600_000  # Recent traffic that is extrapolated, in milliseconds
-_FAILURE = 0.1  # The planned chance of missing the target; the default of ``unswayed plan``
+_RATE_MS = 3_600_000  # Period of recent traffic that is extrapolated, in milliseconds
+_FAILURE = 0.1  # Planned probability of missing the target; the default of ``unswayed plan``
 
 
 def counted(connection: Connection, name: str) -> tuple[dict[str, dict[str, Any]], dict[str, int]]:
@@ -191,12 +192,12 @@ def counted(connection: Connection, name: str) -> tuple[dict[str, dict[str, Any]
 
 
 def status(connection: Connection, name: str) -> dict[str, Any]:
-    """Return the counts of a campaign, and how long its target takes at the traffic of today."""
+    """Return the counts of a campaign, and the time to its target at the current traffic."""
     campaign = catalogue.campaign(connection, name)
     contexts, totals = counted(connection, name)
     plan, _ = catalogue.plan_of(connection, name, campaign.plan_version)
     epoch = {"number": plan.epoch, "is_alarmed": plan.is_alarmed}
-    # How many users came since the last learning is known to the next one.
+    # The next learning knows how many users have come since the last one.
     age: dict[str, Any] = {"age": None, "ends_at_age": None, "as_of_ms": None}
     interactions: dict[str, Any] | None = None
     learned = next(iter(jobs_of(connection, name, state=DONE, most=1)), None)
@@ -250,7 +251,7 @@ def store_numbers(connection: Connection) -> dict[str, float]:
 
 
 def _exploration(plan: EpochPlan, contexts: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return for each context what the plan explores, and what was explored."""
+    """Return the planned and the actual exploration of each context."""
     nothing = {"decisions": 0, "rewards": 0}
     return {
         text: {
@@ -273,7 +274,7 @@ def _target(
 ) -> dict[str, Any]:
     """Return the traffic that the target needs and the time left, or why it is unknown."""
     settings = campaign.settings
-    # Leaves of former partitions are no contexts any more.
+    # Leaves of former partitions are no longer contexts.
     contexts = {name: modes for name, modes in contexts.items() if name in plan.contexts}
     visits = np.array([sum(n["decisions"] for n in modes.values()) for modes in contexts.values()])
     target = {"suboptimality": settings.target, "needed": None, "seconds_left": None, "note": ""}

@@ -61,12 +61,12 @@ def all_keys(connection: Connection) -> dict[str, Key]:
 
 
 def had_keys(connection: Connection) -> bool:
-    """Whether there is or was a key: from then on none means that nobody has access."""
+    """Whether there is or was a key: once one existed, having none means that nobody has access."""
     return connection.meta("keyed") is not None or bool(connection.select("keys", more="LIMIT 1"))
 
 
 def remove_key(connection: Connection, campaign: str, key_id: str) -> None:
-    """Remove a key of a campaign; it opens nothing from then on."""
+    """Remove a key of a campaign; it grants no access from then on."""
     if not connection.select("keys", "id", id=key_id, campaign=campaign):
         raise Refusal(404, "unknown_key", f"campaign {campaign!r} has no key {key_id[:80]!r}.")
     connection.insert_new("meta", [("keyed", "1")])
@@ -89,7 +89,8 @@ def _hash(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-_MOST_CALLERS = 10_000  # Ours: callers that are remembered; beyond it all buckets are reset
+# Ours: maximum number of callers that are tracked; beyond it all buckets are reset
+_MOST_CALLERS = 10_000
 
 
 class Rates:

@@ -83,13 +83,13 @@ class Metrics:
     def save(self) -> None:
         """Write this process's metrics to the shared folder."""
         own = {"pid": os.getpid(), "numbers": dict(self.numbers), "latencies": self._latencies}
-        with self._lock, suppress(OSError):  # metrics never stop the service
+        with self._lock, suppress(OSError):  # errors in metrics never stop the service
             draft = self._path.with_suffix(".new")
             draft.write_text(json.dumps(own))
             draft.replace(self._path)
 
     def text(self, of_store: Mapping[str, float]) -> str:
-        """Return all numbers in Prometheus' text format, those of the store among them."""
+        """Return all metrics in Prometheus' text format, including those of the store."""
         numbers: defaultdict[str, float] = defaultdict(float, of_store)
         latencies: dict[str, list[float]] = {}
         for path in sorted(self.folder.glob("*.json")):
@@ -124,10 +124,10 @@ class Metrics:
 
 
 def process_numbers() -> dict[str, float]:
-    """Return the processor time of this process, and what it holds."""
+    """Return the processor time and open resources of this process."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     found = {"process_cpu_seconds_total": used.ru_utime + used.ru_stime}
-    with suppress(OSError):  # elsewhere than on Linux
+    with suppress(OSError):  # on systems other than Linux
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         found["process_resident_memory_bytes"] = float(pages * resource.getpagesize())
         found["process_open_fds"] = float(sum(1 for _ in Path("/proc/self/fd").iterdir()))
@@ -189,7 +189,7 @@ def start_logs(settings: ServerSettings) -> None:
 
 
 def request_id(given: bytes | None) -> str:
-    """Return the id that the caller gave its request if it can be logged, else a new one."""
+    """Return the caller's request id if it can be logged, else a new one."""
     if given is not None and _REQUEST_ID.fullmatch(given):
         return given.decode()
     return secrets.token_hex(8)

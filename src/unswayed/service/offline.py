@@ -1,6 +1,6 @@
 """Background work in separate processes: learning, exports, reports and audits.
 
-``python -m unswayed.service.offline TASK`` reads what to do as JSON from standard input.
+``python -m unswayed.service.offline TASK`` reads its input as JSON from standard input.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def learn_campaign(
     *,
     known: str | None = None,
 ) -> tuple[LearnedLog, Progress, Counts]:
-    """Learn from what a campaign has recorded, the way ``unswayed learn`` does from a log.
+    """Learn from a campaign's records, in the same way as ``unswayed learn`` from a log.
 
-    Return also how far the campaign was, and the decisions known from their rewards alone.
+    Also return the campaign's progress, and the number of decisions known only from their rewards.
     ``known`` is a file of reviewed accounts, for the default method.
     """
     there = catalogue.campaign(connection, name)
@@ -72,7 +72,7 @@ def learn_campaign(
     shaping = _shaping(connection, there, age, len(plays))
     events = with_common_levels(settings, events, shaping.get("partition"))
     reward_range = settings.reward_range
-    if reward_range is not None and len(events):  # some were recorded before it was stated
+    if reward_range is not None and len(events):  # some were recorded before the range was stated
         ends = pc.min_max(events["reward"]).as_py()
         reward_range = min(reward_range[0], ends["min"]), max(reward_range[1], ends["max"])
     learned = learn_log(
@@ -83,13 +83,13 @@ def learn_campaign(
         max_interactions_per_user=settings.max_interactions_per_user,
         reward_range=reward_range,
         known=known if settings.method == DEFAULT_METHOD else None,
-        # Every action can be drawn; one that was added of late may not have been.
+        # Every action can be drawn, but a recently added one may not have been.
         allow_unplayed=True,
         on_step=on_step,
         **shaping,
     )
     events = in_leaves(events, settings, learned.policy)
-    # What anybody would compute who trusts all users alike; pages show it beside the estimate.
+    # The plain mean over all users; pages show it beside the estimate.
     means: dict[str, dict[str, float]] = {}
     for row in events.group_by(["context", "action"]).aggregate([("reward", "mean")]).to_pylist():
         means.setdefault(row["context"], {})[row["action"]] = row["reward_mean"]
@@ -103,7 +103,7 @@ def learn_campaign(
 def _shaping(
     connection: Connection, there: catalogue.Campaign, age: float, n_users: int
 ) -> dict[str, Any]:
-    """Return options of learning from features: a new partition, or that of the running epoch."""
+    """Return options for learning from features: a new partition, or that of the running epoch."""
     features = there.settings.features
     if not features:
         return {}
@@ -120,8 +120,9 @@ def with_common_levels(
 ) -> pa.Table:
     """Return recorded events in which rare levels of categories are ``OTHER_LEVEL``.
 
-    For a new partition those are rare that fewer than ``LEVEL_USERS`` users have, or that are not
-    among the ``MOST_LEVELS`` most common: otherwise accounts could claim any number of leaves.
+    For a new partition, levels are rare if fewer than ``LEVEL_USERS`` users have them, or if they
+    are not among the ``MOST_LEVELS`` most common: otherwise accounts could claim any number of
+    leaves.
     """
     known = {} if partition is None else {one.name: one.levels for one in partition.features}
     for name, feature in settings.features.items():
@@ -159,13 +160,13 @@ def in_leaves(events: pa.Table, settings: Settings, policy: Policy | None) -> pa
 def learnable(
     batches: Iterable[pa.RecordBatch], settings: Settings
 ) -> tuple[pa.Table, IntArray, int]:
-    """Return the events that are learned from, the decisions of each user, and the silent users.
+    """Return the learnable events, the number of decisions of each user, and the silent users.
 
     Explorers are a random share of the users, each of whom draws evenly from the actions that
-    survived: what the theory asks for, and what the epoch learner learns from. Others always play
-    the policy, and say nothing of the other actions. Shadow events count if their propensity is
-    known; only with them propensities matter, and with features: actions survive by leaves, which
-    the next partition mixes.
+    survived: as the theory requires, and as in the epoch learner. Others always play
+    the policy, which is uninformative about other actions. Shadow events count if their propensity
+    is known; only with them propensities matter, and with features: actions survive by leaves,
+    which the next partition mixes.
     """
     kept, users = [], []
     for batch in batches:
@@ -194,7 +195,7 @@ def learnable(
     return table, plays, int((by_user["n_rewards_sum_sum"].to_numpy() == 0).sum())
 
 
-_SILENT = 0.5  # Ours: share of silent accounts from which a note is added; usual with rare rewards
+_SILENT = 0.5  # Ours: share of silent accounts from which a note is added; common with rare rewards
 
 
 def silence_note(share: float, settings: Settings) -> str:
@@ -243,7 +244,7 @@ def _learn_and_publish(database: Database, name: str, job_id: str, known: str | 
             version = catalogue.add_policy(
                 connection, name, log.policy, job=job_id, activate=is_active, progress=progress
             )
-            # Those lost in a crash at any time; none is lost again.
+            # Decisions lost in crashes; each is counted once.
             write_counts(connection, "restored", restored, is_total=True)
             notes = list(log.notes)
             if progress.silent_share >= _SILENT:
@@ -258,11 +259,11 @@ def _learn_and_publish(database: Database, name: str, job_id: str, known: str | 
                 "decisions": decision_rows(log.policy),
                 "notes": notes,
             }
-            # In the same transaction: a job that is done has its policy, and none twice.
+            # In the same transaction: a finished job has exactly one policy.
             jobs.update_job(connection, job_id, state=jobs.DONE, step="", result=result)
 
 
-CONFIDENCE = 0.95  # Every interval holds with this probability, the two arms' together
+CONFIDENCE = 0.95  # Joint level of the two arms' intervals
 _UNKNOWN_ALPHA = 0.1  # alpha of intervals when it is "auto" and nothing was learned yet
 
 _ARMS = ("control", "exploit", "explore")
@@ -383,7 +384,7 @@ _WEBHOOK_SECONDS = 10.0  # Ours: how long a webhook may take
 
 
 def make_report(connection: Connection, name: str, *, known: str | None = None) -> dict[str, Any]:
-    """Work out the report of today, store it, and tell the webhook."""
+    """Make today's report, store it, and notify the webhook."""
     campaign = catalogue.campaign(connection, name)
     settings, day = campaign.settings, jobs.today()
     nothing: dict[str, Any] = {"day": None, "actions": {}, "suspects": []}
@@ -439,7 +440,7 @@ def _told(webhook: str, found: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    """Do the task that the command line names."""
+    """Run the task named on the command line."""
     os.nice(_NICENESS)
     task, request = sys.argv[1], json.load(sys.stdin)
     database, name = opened(request["store"]), request["campaign"]

@@ -28,7 +28,7 @@ except ImportError as error:  # pragma: no cover  # tested in an environment wit
 
 from unswayed.service.client import Client, ServiceError
 
-_FIELDS = ("actions", "is_deferred", "idempotency_key")  # Attributes that go into the request
+_FIELDS = ("actions", "is_deferred", "idempotency_key")  # Attributes that are part of the request
 
 #: Fields of a decision that are in the metadata of its flag.
 _METADATA = ("id", "token", "propensity", "mode", "plan", "leaf", "is_known")
@@ -109,7 +109,7 @@ class UnswayedProvider(AbstractProvider):
         default_value: Any,
         evaluation_context: EvaluationContext | None = None,
     ) -> FlagResolutionDetails[Any]:
-        """Resolve a flag; ``read`` makes a value of its type of an action."""
+        """Resolve a flag; ``read`` converts an action to a value of the flag's type."""
         asked = evaluation_context
         if asked is None or not asked.targeting_key:
             return _failed(default_value, ErrorCode.TARGETING_KEY_MISSING, "name the user.")

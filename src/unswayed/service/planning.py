@@ -1,9 +1,9 @@
 """Plans of a campaign: the epoch learner's, fitted to the campaign's settings.
 
-A campaign begins with an ``EpochPlan`` in which all actions survive. What was learned advances it
-by ``next_plan``, the function of the epoch learner, as soon as the campaign is old enough: actions
-that intervals rule out are explored no more, and fewer users explore. Nothing else is kept, so
-whoever has the store goes on where another process stopped.
+A campaign begins with an ``EpochPlan`` in which all actions survive. Each learned policy advances
+it by ``next_plan``, the function of the epoch learner, as soon as the campaign is old enough:
+actions excluded by intervals are no longer explored, and fewer users explore. There is no other
+state, so any process with the store can continue.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from unswayed.service.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a campaign was when something was learned."""
+    """Progress of a campaign at the time of learning."""
 
-    age: float  # decisions per user; those beyond the cap of a user do not count
+    age: float  # decisions per user, up to the cap per user
     n_users: int
     is_alarmed: bool  # whether a coalition was found
     silent_share: float = 0.0  # of users who never reported a reward
@@ -64,9 +64,9 @@ def make_plan(
 ) -> EpochPlan:
     """Return the initial plan: all actions survive, and the baseline is played.
 
-    Explorers keep one action in a context if there are at most as many contexts as actions, as in
-    base case 1 of Algorithm 2; else, and with features, they draw at every play: accounts that
-    show one action only cannot be told apart, nor what their attributes do.
+    Explorers keep one action per context if there are at most as many contexts as actions, as in
+    base case 1 of Algorithm 2; otherwise, and with features, they draw at every play: the effects
+    of a user's fixed action and of its attributes could not be separated.
     """
     contexts = contexts_of(settings, policy)
     start = EpochPlan.start(
@@ -89,7 +89,7 @@ def next_plan_of(
     *,
     is_moved: bool = False,
 ) -> EpochPlan:
-    """Return the plan that follows ``before`` when settings, policy, or what is known change.
+    """Return the plan that follows ``before`` after a change of settings, policy, or knowledge.
 
     Without a policy the baseline is played. ``progress`` is given when the policy was learned just
     now: the epochs that the campaign's age has passed end with it, and within an epoch only the
@@ -116,12 +116,12 @@ def next_plan_of(
 def _fitted(plan: EpochPlan, settings: Settings, policy: Policy) -> EpochPlan:
     """Return a plan with the labels and shares of settings, and the actions of a policy.
 
-    Actions that the plan does not know yet survive everywhere; contexts that it does not know are
-    explored like those of a new campaign.
+    Actions unknown to the plan survive everywhere; contexts unknown to it are explored like those
+    of a new campaign.
     """
     new = make_plan(plan.campaign, settings, policy, epoch=plan.epoch)
     if settings.features:
-        # What users get whose attributes have no leaf.
+        # Action of users whose attributes have no leaf.
         default = settings.actions[policy.default_action]
         fallback = replace(new.unknown, action=default, explorer_share=settings.explore_share)
         new = replace(new, unknown=fallback)
@@ -137,7 +137,7 @@ def _fitted(plan: EpochPlan, settings: Settings, policy: Policy) -> EpochPlan:
             fresh,
             action=action,
             surviving=tuple(name for name in settings.actions if name in surviving),
-            # A new action is the largest doubt there is.
+            # A new action is maximally uncertain.
             explorer_share=min((MOST_DOUBT if added else 1.0) * old.explorer_share, 1.0),
         )
 
@@ -150,7 +150,7 @@ def _fitted(plan: EpochPlan, settings: Settings, policy: Policy) -> EpochPlan:
 
 
 def _with_shares(plan: EpochPlan, settings: Settings) -> EpochPlan:
-    """Return a plan with the explorers that the mode asks for: those of the plan in ``learn``."""
+    """Return a plan with the explorers of the given mode: those of the plan in ``learn``."""
     if settings.mode == "learn":
         return plan
     share = settings.explorer_share
@@ -160,7 +160,7 @@ def _with_shares(plan: EpochPlan, settings: Settings) -> EpochPlan:
 def aligned(policy: Policy, settings: Settings) -> Policy:
     """Return a policy with the contexts and actions of settings, in their order.
 
-    Of those that were never played nothing is known.
+    Actions and contexts that were never played have no estimates.
     """
     contexts, actions = Labels.of(contexts_of(settings, policy)), Labels.of(settings.actions)
     rows = policy.context_labels.codes(contexts)
@@ -173,7 +173,7 @@ def aligned(policy: Policy, settings: Settings) -> Policy:
     means, errors = cells(policy.mean_rewards, np.nan), policy.sampling_errors
     is_excluded = decisions = None
     if policy.is_excluded is not None:
-        # What an action ruled out that is gone is not ruled out any more.
+        # An action excluded by one that was removed is no longer excluded.
         is_kept = np.isin(np.arange(len(policy.action_labels)), columns)
         stays = (policy.is_excluded | is_kept).all(axis=1, keepdims=True)
         is_excluded = cells(policy.is_excluded & stays, False).astype(np.bool_)

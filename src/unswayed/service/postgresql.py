@@ -19,8 +19,8 @@ except ImportError as error:  # pragma: no cover  # tested in an environment wit
 from unswayed.errors import InputError
 from unswayed.service.database import Connection, Database, Row, StoreError, make_tables
 
-_CONNECT_SECONDS = 5  # Ours: how long a connection may take; a request waits for it
-_STATEMENT_MS = 30_000  # Ours: longer statements are given up, and the request gets status 503
+_CONNECT_SECONDS = 5  # Ours: how long connecting may take; a request waits for it
+_STATEMENT_MS = 30_000  # Ours: longer statements are cancelled, and the request gets status 503
 _LOCK_SECONDS = 0.5  # Ours: seconds between attempts to take the learner's lock
 _CREATING, _LEARNING = 7_283_001, 7_283_002  # Advisory locks
 
@@ -28,7 +28,7 @@ _CREATING, _LEARNING = 7_283_001, 7_283_002  # Advisory locks
 class PostgresqlDatabase(Database):
     """A database on a server."""
 
-    def __init__(self, url: str) -> None:  # no file: nothing of SQLite's is taken over
+    def __init__(self, url: str) -> None:  # no file, so nothing of SQLite's is inherited
         self.url = url
 
     def connect(self) -> PostgresqlConnection:
@@ -45,7 +45,7 @@ class PostgresqlDatabase(Database):
         return PostgresqlConnection(connection)
 
     def create(self, *, migrates: bool = False) -> None:
-        """Make the tables; of several servers that start at once, one does."""
+        """Create the tables; if several servers start at once, one does."""
         with self.connected() as connection, connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(?)", _CREATING)
             types = {"bytes": "BYTEA", "number": "DOUBLE PRECISION"}
@@ -74,7 +74,7 @@ class PostgresqlConnection(Connection):
         """Do nothing: files are the server's."""
 
     def damage(self) -> list[str]:
-        """Return nothing: PostgreSQL looks after its files itself."""
+        """Return nothing: PostgreSQL checks its files itself."""
         return []
 
     def execute(self, sql: str, *values: Any) -> list[Row]:
@@ -84,7 +84,7 @@ class PostgresqlConnection(Connection):
             cursor = self._connection.execute(statement, values or None)
             return cursor.fetchall() if cursor.description else []
         except psycopg.DataError as error:
-            # A character that no text of PostgreSQL has: whoever sent it is to blame.
+            # A character that PostgreSQL text cannot hold: the caller's error.
             raise InputError(f"a name cannot be used: {_first_line(error)}.") from error
         except psycopg.Error as error:
             raise StoreError(_first_line(error)) from error
@@ -100,5 +100,5 @@ class PostgresqlConnection(Connection):
 
 
 def _first_line(error: Exception) -> str:
-    """Return what happened without the address, which may hold a password."""
+    """Return the error message without the address, which may hold a password."""
     return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,9 +1,9 @@
 """Recorded decisions: exports, listings, explanations, deletion.
 
-Decisions lie in the store in the order of time, many to a row; rewards lie beside them under the
-decision's id, which begins with the time. Both are read in slices of time, so that no more than a
-slice is in memory, and joined there. The reward of a decision that was lost in a crash carries the
-decision, and is found in its slice all the same.
+Decisions are stored in order of time, many per row; rewards are stored separately under the
+decision's id, which begins with the time. Both are read in slices of time and joined there, so that
+only one slice is in memory. If a decision was lost in a crash, its reward carries it, and it is
+found in its slice anyway.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from unswayed.service.tokens import (
 from unswayed.service.writing import LONGEST_CHUNK_MS, CountKey, Counts
 
 SLICE = 50_000  # Ours: decisions in a slice
-GRACE_MS = 1_000  # Ours: after the window, in which a reward that came in time may be written
+# Ours: grace period after the window, in which a reward received in time may be written
+GRACE_MS = 1_000
 _LAST_MS = 2**48 - 1  # The largest time that fits six bytes
 _BETWEEN = "WHERE campaign = ? AND first_ms > ? AND first_ms < ?"
 
@@ -61,7 +62,7 @@ def export_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the learnable decisions of a campaign whose windows are closed, in slices of time.
 
-    Those known from their rewards or activations alone are counted in ``restored``.
+    Those known only from their rewards or activations are counted in ``restored``.
     """
     campaign = campaign_of(connection, name)
     settings = campaign.settings
@@ -69,7 +70,7 @@ def export_batches(
     end = closed if until_ms is None else min(until_ms, closed)
     plans: dict[int, EpochPlan] = {}
     schema = schema_of(settings)
-    # What is older belongs to a campaign of this name that was deleted, or is being deleted.
+    # Older rows belong to a deleted campaign of the same name.
     first = max(since_ms, campaign.created_ms, settings.forgotten_before(now_ms()))
     for start_ms, end_ms in _slices(connection, name, first, min(end, _LAST_MS)):
         rows = [
@@ -157,7 +158,7 @@ def _joined(
     for id_ in sorted(decisions):
         record = decisions[id_]
         given = rewards.get(id_, [])
-        # A reward says that the decision was shown; nothing else does if it is deferred.
+        # A reward implies that a deferred decision was shown.
         if given or not record.is_deferred or id_ in shown:
             yield record, given
 
@@ -199,14 +200,14 @@ def _row(
 
 
 def aggregated(rewards: list[tuple[int, float]], settings: Settings) -> float:
-    """Return the one reward of a decision, of (time, value) pairs; the default without any."""
+    """Aggregate the rewards of a decision, (time, value) pairs; the default if there are none."""
     if not rewards:
         return settings.default_reward
     match settings.aggregation:
         case "first":
             return min(rewards)[1]
         case "sum":
-            # A decision counts for no more than its range, however many rewards it gets.
+            # The sum of rewards of a decision is clipped to its range.
             total = sum(value for _, value in rewards)
             return min(max(total, settings.lowest_reward), settings.highest_reward)
         case "max":
@@ -214,7 +215,7 @@ def aggregated(rewards: list[tuple[int, float]], settings: Settings) -> float:
 
 
 def find_record(connection: Connection, name: str, id_: bytes) -> Record | None:
-    """Return a decision by its id; rows of the store that can hold it are few."""
+    """Return a decision by its id; only a few rows of the store can hold it."""
     for table in ("rewards", "activations"):
         for (record,) in connection.select(table, "record", campaign=name, decision=id_):
             return decode_record(record)
@@ -223,14 +224,14 @@ def find_record(connection: Connection, name: str, id_: bytes) -> Record | None:
     return next(found_here, None)
 
 
-MOST_LISTED = 50  # Ours: decisions that are listed
-_MOST_READ = 200_000  # Ours: decisions that are looked through for a user
+MOST_LISTED = 50  # Ours: maximum number of listed decisions
+_MOST_READ = 200_000  # Ours: maximum number of decisions searched for a user
 
 
 def recent_decisions(connection: Connection, name: str, user: str | None) -> dict[str, Any]:
     """Return the latest decisions, the newest first; of one user, if one is named.
 
-    ``n_read`` says how many were looked through: a user who was not asked for long is not found.
+    ``n_read`` is the number of decisions searched: users without recent decisions are not found.
     """
     settings = campaign_of(connection, name).settings
     found: list[Record] = []
@@ -287,8 +288,8 @@ _WHY = {
 def explain(connection: Connection, name: str, decision: str, secret: bytes) -> dict[str, Any]:
     """Explain a decision: user, action, plan, policy and reason.
 
-    The decision is computed again from the secret and the plan; ``is_reproduced`` says that it came
-    out as it was recorded.
+    The decision is computed again from the secret and the plan; ``is_reproduced`` tells whether the
+    result equals the record.
     """
     try:
         id_ = bytes.fromhex(decision)
@@ -370,22 +371,22 @@ def forgotten_of(connection: Connection, name: str) -> dict[str, int]:
 
 
 def refuse_tokens(connection: Connection, name: str, user: str, secret: bytes) -> None:
-    """Refuse rewards and activations of all decisions that were made for a user so far."""
+    """Refuse rewards and activations of all decisions made for a user so far."""
     campaign_of(connection, name)
     row = (name, pseudonym(secret, name, user), now_ms() + 1)
-    # The later time stays, if the clock was set back meanwhile.
+    # The later time is kept, in case the clock was set back.
     more = (
         "ON CONFLICT (campaign, pseudonym) DO UPDATE SET before_ms = excluded.before_ms "
         "WHERE excluded.before_ms > forgotten.before_ms"
     )
     connection.insert("forgotten", [row], more)
-    # What names accounts is not kept either; the next report is made without this one.
+    # Reports that name accounts are deleted, too; the next report is made without them.
     connection.execute("DELETE FROM reports WHERE campaign = ?", name)
     bump(connection)
 
 
 def delete_user(database: Database, name: str, user: str) -> dict[str, int]:
-    """Delete all that was recorded of a user, and return how much it was."""
+    """Delete all records of a user, and return their numbers."""
     deleted = {"decisions": 0}
     with database.connected() as connection:
         order = "ORDER BY first_ms"
@@ -400,7 +401,7 @@ def delete_user(database: Database, name: str, user: str) -> dict[str, int]:
 
 
 def _rewrite(connection: Connection, name: str, first_ms: int, user: str) -> int:
-    """Write the rows of a time again without a user's decisions; return how many these were."""
+    """Rewrite the rows of a time without a user's decisions; return how many were removed."""
     n_deleted = 0
     where = "WHERE campaign = ? AND first_ms = ? AND records = ?"
     for (data,) in connection.select("decisions", "records", campaign=name, first_ms=first_ms):
@@ -431,7 +432,7 @@ def _delete_rows(connection: Connection, name: str, table: str, column: str, use
     return len(keys)
 
 
-#: The columns by which rows are old; ids of decisions begin with their time.
+#: The columns that hold a row's age; ids of decisions begin with their time.
 _TIMES = {
     "decisions": "first_ms",
     "asked": "time_ms",
@@ -439,16 +440,16 @@ _TIMES = {
     "activations": "decision",
 }
 
-_SLICE_MS = 10_000  # Ours: time deleted per transaction, so that rewards do not wait long
+_SLICE_MS = 10_000  # Ours: time span deleted per transaction, so that rewards do not wait long
 _DELETE_SECONDS_AT_ONCE = 0.2  # Ours: seconds per round of deletion
 
 
 def delete_old(database: Database, campaign: str, before_ms: int) -> bool:
-    """Delete decisions made before a time, and all that came of them; whether none is left."""
+    """Delete decisions made before a time, with all that belongs to them; whether none is left."""
     end = time.monotonic() + _DELETE_SECONDS_AT_ONCE
     with database.connected() as connection:
         for table, column in _TIMES.items():
-            # A row of decisions goes when the last that may be in it does.
+            # A row of decisions is deleted once the last one that it may hold is old enough.
             limit = before_ms - (LONGEST_CHUNK_MS if table == "decisions" else 0)
             first = f"ORDER BY {column} LIMIT 1"
             while rows := connection.select(table, column, first, campaign=campaign):

@@ -35,7 +35,7 @@ from unswayed.service.tokens import (
 from unswayed.service.writing import Report
 
 POLL_SECONDS = 0.25  # Ours: between checks for changes in the store, which take microseconds
-_CHORE_SECONDS = 1.0  # Ours: between updates of metrics, and checks of what is due and what is old
+_CHORE_SECONDS = 1.0  # Ours: between updates of metrics, and checks for due work and old decisions
 _DELETE_SECONDS = 60.0  # Ours: seconds between deletions of old decisions, each of which is synced
 
 _OTHER_REQUEST = (
@@ -47,9 +47,9 @@ logger = logging.getLogger("unswayed.service")
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Campaigns with their plans, and keys, all of one moment.
+    """Campaigns with their plans, and keys, all at one moment.
 
-    ``had_keys`` says that there is or was a key: without one nobody has access.
+    ``had_keys`` is True if there is or was a key: then nobody has access without one.
     """
 
     change: int = -1
@@ -89,7 +89,7 @@ class Watcher:
                     self._connection = self._database.connect()
                 self._connection.check_file()
                 change = int(self._connection.meta("change") or 0)
-                # Another file, such as a backup put in its place, may have the same number.
+                # Another file, such as a restored backup, may have the same number.
                 if is_new or change != self.state.change:
                     self.state = self._loaded(self._connection, change)
             except StoreError:
@@ -98,14 +98,14 @@ class Watcher:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the store could be read last."""
+        """Whether the last read of the store succeeded."""
         return self._connection is not None
 
     async def find_keys(self, tokens: Iterable[str]) -> None:
-        """Look into the store for a signing key that is unknown here, such as another host's."""
+        """Look up signing keys that are unknown here, such as another host's, in the store."""
         known = self.signer.keys
         if self.is_connected and any(token.partition(".")[0] not in known for token in tokens):
-            # Not in the event loop: a store that hangs must not stop other requests.
+            # Not in the event loop: a hanging store must not block other requests.
             with contextlib.suppress(StoreError):
                 await asyncio.get_running_loop().run_in_executor(None, self.refresh)
 
@@ -128,12 +128,12 @@ class Watcher:
                 campaign.created_ms,
                 campaign.plan_version,
             ):
-                decider = old.decider  # with the users' digests that it keeps
+                decider = old.decider  # with its cache of users' digests
                 policy = old.ranking.policy
             else:
                 plan, _ = catalogue.plan_of(connection, campaign.name, campaign.plan_version)
                 decider = Decider(plan, self.secrets.assignment)
-                decider.decide("", plan.contexts[0])  # compiles, before anybody waits
+                decider.decide("", plan.contexts[0])  # compiles before the first request
                 policy = catalogue.policy_of(connection, campaign.name, campaign.policy_version)
             forgotten = forgotten_of(connection, campaign.name)
             found[campaign.name] = Serving.of(campaign, decider, policy, forgotten)
@@ -156,7 +156,7 @@ class RewardRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RewardResponse(msgspec.Struct, frozen=True, gc=False):
-    """What was taken in; a repetition gets the same response."""
+    """The recorded reward; a repetition gets the same response."""
 
     id: str
     reward: float
@@ -165,13 +165,13 @@ class RewardResponse(msgspec.Struct, frozen=True, gc=False):
 
 
 class ActivateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Says that the decision of a token was shown."""
+    """Reports that the decision of a token was shown."""
 
     token: str
 
 
 class ActivateResponse(msgspec.Struct, frozen=True, gc=False):
-    """When the decision was activated first."""
+    """When the decision was first activated."""
 
     id: str
     received_ms: int
@@ -203,18 +203,18 @@ class Service:
         self.is_public = is_public
         self.configured = configured
         self.unfinished_bytes = 0
-        #: The hours in which today's report was claimed last, by campaign.
+        #: The hour in which today's report was last claimed, by campaign.
         self._claimed: dict[str, int] = {}
         self._next_deletion = 0.0
         #: Audits that the console waits for, by campaign.
         self.audits: dict[str, asyncio.Task[dict[str, Any]]] = {}
 
     def request(self, campaign: str) -> dict[str, Any]:
-        """Return what processes of their own are told about a campaign."""
+        """Return the description of a campaign for separate processes."""
         return {"store": self.database.url, "campaign": campaign, "known": self.server.known}
 
     def start(self, task: str, campaign: str, **more: str) -> None:
-        """Start background work for a campaign, in a process of its own."""
+        """Start background work for a campaign in a separate process."""
         jobs.start(task, **self.request(campaign), **more)
 
     async def run_tasks(self) -> None:
@@ -228,7 +228,7 @@ class Service:
         await asyncio.gather(*(_repeated(work, seconds) for seconds, work in tasks))
 
     def _start_what_is_due(self) -> None:
-        """Learn where ``learn_every`` has passed, and make today's report: one process does."""
+        """Learn where ``learn_every`` has passed, and make today's report, in one process."""
         for serving in list(self.watcher.state.campaigns.values()):
             if serving.state != catalogue.ACTIVE:
                 continue
@@ -262,7 +262,7 @@ class Service:
             self._next_deletion = time.monotonic() + _DELETE_SECONDS
 
     def stop(self) -> None:
-        """Write what waits, and end the threads."""
+        """Write everything that is queued, and end the threads."""
         self.watcher.close()
         self.writer.stop()
         self.save_metrics()
@@ -273,7 +273,7 @@ class Service:
         return self.is_public or self.watcher.state.had_keys
 
     def save_metrics(self) -> None:
-        """Update metrics that are not counted as they happen, and show all to other processes."""
+        """Update metrics that are not counted as they happen, and share them."""
         writer = self.writer
         self.metrics.numbers.update(
             unswayed_store_commits_total=float(writer.n_commits),
@@ -316,7 +316,7 @@ class Service:
         is_keyed = any(request.idempotency_key for request, _ in made)
         if is_keyed:
             rows = [
-                # Those without a key get one that nobody else can have.
+                # Requests without a key get a unique one.
                 (campaign, request.idempotency_key or f"\x01{record.id.hex()}", now, payload)
                 for (request, record), payload in zip(made, payloads, strict=True)
             ]
@@ -344,7 +344,7 @@ class Service:
     async def reward(
         self, campaign: str, asked: Sequence[RewardRequest | Refusal]
     ) -> list[RewardResponse | Refusal]:
-        """Take in rewards; each response is given after its reward is on the disk."""
+        """Record rewards; each response is sent after its reward is on disk."""
         await self.watcher.find_keys([one.token for one in asked if isinstance(one, RewardRequest)])
         serving = self.watcher.state.campaign(campaign)
         received = serving.now()
@@ -363,14 +363,14 @@ class Service:
             value = settings.check_reward(request.reward)
         except InputError as error:
             raise Refusal(422, "bad_reward", str(error)) from None
-        # Where the first counts there is one reward, however it is called.
+        # If only the first reward counts there is one, whatever its id.
         name = "" if settings.aggregation == "first" else request.reward_id
         if name:
             check_name("reward_id", name)
         return report._replace(reward_id=name, value=value)
 
     async def activate(self, campaign: str, request: ActivateRequest) -> ActivateResponse:
-        """Take in that a decision was shown; the response is given when that is on the disk."""
+        """Record that a decision was shown; the response is sent after that is on disk."""
         await self.watcher.find_keys([request.token])
         serving = self.watcher.state.campaign(campaign)
         report = self._report(serving, request.token, serving.now())
@@ -382,7 +382,7 @@ class Service:
     def _report(self, serving: Serving, token: str, received: int) -> Report:
         """Return a report on the decision of a token, or refuse one of another campaign."""
         record, payload = self.watcher.signer.opened(token)
-        # A campaign that was deleted and made again is another one.
+        # A campaign that was deleted and created again is another one.
         if record.campaign != serving.name or record.time_ms < serving.created_ms:
             text = f"the token is not of this campaign {serving.name!r}."
             raise Refusal(403, "other_campaign", text)
@@ -411,8 +411,8 @@ async def _repeated(work: Callable[[], None], seconds: float) -> None:
         try:
             await asyncio.to_thread(work)
         except (StoreError, Refusal):
-            continue  # the store is away, or a campaign was deleted meanwhile
-        except Exception as error:  # a task that ends would never be done again
+            continue  # the store is unavailable, or a campaign was deleted meanwhile
+        except Exception as error:  # a task that raises would never run again
             if repr(error) != last:  # it is logged once, however often it fails
                 logger.exception("a periodic task failed")
             last = repr(error)
@@ -421,8 +421,8 @@ async def _repeated(work: Callable[[], None], seconds: float) -> None:
 
 
 def _asked_for(record: Record) -> tuple[object, ...]:
-    # Actions are only ever added, so the same list differs in zeros at its end at most; and equal
-    # attributes may have come to another leaf.
+    # Actions are only ever added, so equal lists differ at most in trailing zeros; and equal
+    # attributes may now have another leaf.
     eligible = record.eligible.rstrip(b"\0")
     return record.user, record.attributes or record.context, eligible
 

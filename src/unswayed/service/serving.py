@@ -1,8 +1,8 @@
 """Starting the service: store, secret and campaigns first, then worker processes.
 
-uvicorn waits for the rest of a request for ever, and reads headers of any length. Here a request
+uvicorn waits forever for the rest of a request, and reads headers of any length. Here a request
 must be complete in time, its headers are bounded, and so is the number of connections. A client
-that waits for its turn is dropped before one that is served.
+that keeps the server waiting is dropped before one that is being served.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Prepared:
 def prepare(
     configuration: Configuration | None, *, store: str, secret_path: Path | None
 ) -> Prepared:
-    """Make what is missing: tables, the secret, and the campaigns of the configuration.
+    """Create what is missing: tables, the secret, and the campaigns of the configuration.
 
     Without a configuration a new store gets the campaign of the demonstration.
     """
@@ -81,7 +81,7 @@ def prepare(
 
 
 def apply_campaigns(connection: Connection, configuration: Configuration) -> None:
-    """Create the campaigns of a configuration, or give them its settings: all of them or none."""
+    """Create the campaigns of a configuration, or update their settings: all of them or none."""
     changed: dict[str, list[str]] = {}
     with connection.transaction():
         there = {campaign.name for campaign in catalogue.campaigns(connection)}
@@ -91,7 +91,7 @@ def apply_campaigns(connection: Connection, configuration: Configuration) -> Non
             else:
                 catalogue.create_campaign(connection, name, settings)
             policy = configuration.policies.get(name)
-            # Only where nothing was learned: what the campaign learned since stays.
+            # Only if nothing was learned: later policies of the campaign stay.
             if policy is not None and len(catalogue.policy_versions(connection, name)) == 1:
                 catalogue.add_policy(connection, name, policy, job="", activate=True)
     for name, fields in changed.items():
@@ -100,9 +100,9 @@ def apply_campaigns(connection: Connection, configuration: Configuration) -> Non
 
 
 def _apply_settings(connection: Connection, name: str, settings: Settings) -> list[str]:
-    """Give a campaign the settings of the file; return what that changed. Labels added stay."""
+    """Apply the file's settings to a campaign; return the changes. Labels added stay."""
     there = catalogue.locked(connection, name).settings
-    # In the order that the store has: nothing changes when only the order does.
+    # In the order of the store, so that a new order alone changes nothing.
     kept = msgspec.structs.replace(
         settings,
         contexts=there.contexts,
@@ -185,7 +185,7 @@ def serve(
         listening = _bound(host, port)
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}"
-        # What is there now stays: looking through it for garbage would make requests wait.
+        # Objects created so far stay: scanning them for garbage would delay requests.
         gc.collect()
         gc.freeze()
         Supervisor(
@@ -230,7 +230,7 @@ def create_app(begin: Callable[[], Service]) -> Starlette:
 
 
 class Server(uvicorn.Server):
-    """uvicorn with the service's limits, which says that it works."""
+    """uvicorn with the service's limits and heartbeats."""
 
     def __init__(self, app: Starlette, limits: ServerSettings, beat: Beat) -> None:
         config = uvicorn.Config(
@@ -238,7 +238,7 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # whoever asks could claim any address
+            proxy_headers=False,  # callers could claim any address
             http=type("Limited", (LimitedProtocol,), {"limits": limits}),
             ws="none",
             timeout_keep_alive=limits.keep_alive_seconds,
@@ -248,7 +248,7 @@ class Server(uvicorn.Server):
         self._beat = beat
 
     async def on_tick(self, counter: int) -> bool:
-        """Say so every second, the first time when it has begun to serve; check connections."""
+        """Send a heartbeat every second, the first when it serves; check connections."""
         if counter % 10 == 0:
             self._beat()
             for one in list(self.server_state.connections):
@@ -280,21 +280,22 @@ def _bound(host: str, port: int) -> socket.socket:
     return listening
 
 
-_ON_ITS_WAY_SECONDS = 0.25  # Ours: in which a new connection may send a request at a stop
-_FRAMING = 6  # Ours: bytes of framing per byte of a body; a chunk of one byte brings five
-_SHORT_BODY = 16_384  # Ours: longest body that takes the short way; others are counted as they grow
-OTHER_DESCRIPTORS = 200  # Ours: of a worker's store, logs and processes, beside its connections
+_ON_ITS_WAY_SECONDS = 0.25  # Ours: time for a new connection to send a request during a stop
+_FRAMING = 6  # Ours: bytes of framing per byte of a body; a chunk of one byte adds five
+_SHORT_BODY = 16_384  # Ours: longest body that takes the fast path; others are counted as they grow
+# Ours: descriptors of a worker's store, logs and processes, beside its connections
+OTHER_DESCRIPTORS = 200
 
 
-#: The busiest routes, which take the short way.
+#: The busiest routes, which take the fast path.
 _BUSY = re.compile(rb"/v1/([a-z0-9_-]+)/((?:decide|reward)(?:/batch)?)")
 _ENDPOINTS = {one.path.removeprefix("/v1/{campaign}/").encode(): one for one in ENDPOINTS}
 
 
 class _Whole:
-    """A request that is handled once all of it is here: without a task, answered with one write.
+    """A request that is handled once it is complete: without a task, answered with one write.
 
-    To the protocol it is a cycle like uvicorn's, so that requests behind it wait for their turn.
+    To the protocol it looks like uvicorn's cycle, so that pipelined requests wait.
     """
 
     response_started = False
@@ -312,7 +313,7 @@ class _Whole:
         self.body = b""
 
     def begin(self) -> None:
-        """Handle the request, now that all of it is here."""
+        """Handle the request, which is complete."""
         protocol = self._protocol
         self._handling = self._endpoint.reply(
             protocol.app.state.service,
@@ -324,7 +325,7 @@ class _Whole:
         self._go_on()
 
     def _go_on(self, _: object = None) -> None:
-        """Run until the response is there, or until the next time that the store is waited for."""
+        """Run until the response is ready, or until the next wait for the store."""
         try:
             self._handling.send(None).add_done_callback(self._go_on)
         except StopIteration as done:
@@ -333,16 +334,16 @@ class _Whole:
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits, those of ``[server]``.
+    """uvicorn's protocol with the limits of ``[server]``.
 
-    Decisions and rewards of a stated and small size take a short way: uvicorn's, with a task and an
-    event for each request, costs more than deciding does.
+    Decisions and rewards with a small declared size take a fast path: uvicorn's task and event for
+    each request cost more than deciding.
     """
 
     limits: ClassVar[ServerSettings]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin a connection, at the cost of one that waits if there are too many."""
+        """Begin a connection, closing one that waits if there are too many."""
         self._n_requests = 0
         self._is_receiving = True
         self._outside_body = 0
@@ -353,7 +354,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._make_room()
 
     def shutdown(self) -> None:
-        """End the connection; a first request that is on its way is answered before."""
+        """End the connection; a first request in transit is answered before."""
         end = super().shutdown
         if not self._n_requests:
             self.loop.call_later(_ON_ITS_WAY_SECONDS, end)
@@ -365,7 +366,8 @@ class LimitedProtocol(HttpToolsProtocol):
         n_before, was_receiving = self._n_requests, self._is_receiving
         super().data_received(data)
         n_begun = self._n_requests - n_before
-        # Of a piece with the end of another request it is not known what belongs to the last one.
+        # If a piece holds the end of another request, it is unknown which bytes belong to the last
+        # one.
         if self._is_receiving and n_begun <= (not was_receiving or not n_before):
             self._outside_body += len(data)
             if self._outside_body > self.limits.max_header_bytes:
@@ -379,7 +381,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Choose the way of the request."""
+        """Choose the path of the request."""
         busy = _BUSY.fullmatch(self.url)
         if (
             busy is not None
@@ -394,7 +396,7 @@ class LimitedProtocol(HttpToolsProtocol):
             and int(stated) <= min(_SHORT_BODY, self.limits.max_request_bytes)
         ):
             cycle: Any = _Whole(self, busy[1].decode(), _ENDPOINTS[busy[2]])
-            self.cycle = cycle  # it is used like uvicorn's
+            self.cycle = cycle  # it is used like uvicorn's own
         else:
             super().on_headers_complete()
 
@@ -404,7 +406,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End a request; from now on it is the server's turn."""
+        """End a request; the server's time limit starts."""
         self._is_receiving = False
         super().on_message_complete()
         cycle: Any = self.cycle
@@ -412,7 +414,7 @@ class LimitedProtocol(HttpToolsProtocol):
             cycle.begin()
 
     def answer(self, reply: Reply, *, keep_alive: bool) -> None:
-        """Send a response past uvicorn."""
+        """Send a response without uvicorn's machinery."""
         if self.transport.is_closing():
             return
         headers = [*self.server_state.default_headers, *reply.header_list()]
@@ -432,14 +434,14 @@ class LimitedProtocol(HttpToolsProtocol):
         return self._is_receiving or self.cycle is None or self.cycle.response_complete
 
     def _make_room(self) -> None:
-        """Close the connection that has been waited for longest, or else this one."""
+        """Close the connection that the server has waited for longest, or else this one."""
         others = [
             one
             for one in self.connections
             if isinstance(one, LimitedProtocol) and one is not self and one._is_waited_for()
         ]
         if others:
-            # Those in the middle of a request first: idle ones belong to clients that come back.
+            # Unfinished requests first: idle connections belong to clients that come back.
             min(others, key=lambda one: (not one._is_receiving, one._seen_at))._drop()
         else:
             self._refuse(503, "too_many_connections", "all connections are in use; try again.")
@@ -449,7 +451,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def check_time(self) -> None:
-        """Close the connection if it is idle for long, or its request or response too slow."""
+        """Close the connection if it is idle too long, or its request or response too slow."""
         now = self.loop.time()
         is_waited_for, n_unsent = self._is_waited_for(), self.transport.get_write_buffer_size()
         seen = (self._n_requests, is_waited_for, n_unsent)
@@ -467,11 +469,11 @@ class LimitedProtocol(HttpToolsProtocol):
                 self._refuse(408, "too_slow", "the request was not complete in time.")
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP."""
+        """Refuse data that are not HTTP."""
         self._refuse(400, "not_http", msg[:1].lower() + msg[1:])
 
     def _refuse(self, status: int, code: str, message: str) -> None:
-        """Respond with an error of the one shape, and close the connection."""
+        """Respond with an error of the common shape, and close the connection."""
         if self.transport.is_closing():
             return
         cycle = self.cycle

@@ -27,12 +27,12 @@ from unswayed.policy import Policy
 Mode = Literal["learn", "serve", "shadow"]
 Aggregation = Literal["first", "sum", "max"]
 
-LONGEST_LABEL = 256  # Ours: bytes of a label, so that a token stays short
-MOST_LABELS = 100_000  # Ours: labels of one kind
-_MOST_INTERACTIONS = 10**9  # Ours: largest cap on the interactions of a user
-_SHORTEST_RETENTION = 60.0  # Ours: seconds that decisions are kept after their window at least
-MOST_FEATURES = 32  # Ours: attributes of a campaign
-MOST_EDGES = 15  # Ours: inner edges of a number's bins
+LONGEST_LABEL = 256  # Ours: maximum bytes of a label, so that a token stays short
+MOST_LABELS = 100_000  # Ours: maximum number of labels of one kind
+_MOST_INTERACTIONS = 10**9  # Ours: maximum cap on the interactions of a user
+_SHORTEST_RETENTION = 60.0  # Ours: minimum seconds that decisions are kept after their window
+MOST_FEATURES = 32  # Ours: maximum number of attributes of a campaign
+MOST_EDGES = 15  # Ours: maximum number of inner bin edges of a number
 
 SCHEMA = pa.schema(
     [
@@ -52,23 +52,23 @@ SCHEMA = pa.schema(
         ("eligible", pa.list_(pa.string())),
     ]
 )
-"""The columns of an export.
+"""Columns of an export.
 
 ``propensity`` is over the secret, whatever the mode; ``mode_propensity`` given the mode. In shadow
-mode both are the caller's, and null where it gave none. ``n_rewards`` is 0 where the default reward
-stands. ``eligible`` are the actions that the caller named, null if it named none. In a campaign
-with features a column for each of them follows, and ``partition``, the SHA-256 of the partition of
-which ``context`` is a leaf.
+mode both are the caller's, and null where it gave none. ``n_rewards`` is 0 if the default reward
+was used. ``eligible`` lists the actions that the caller named, null if it named none. In a campaign
+with features a column for each of them follows, and ``partition``, the SHA-256 of the partition to
+which the leaf ``context`` belongs.
 """
 
 EXPORTED = frozenset((*SCHEMA.names, "partition"))
-"""Names that no feature can have."""
+"""Reserved names, which features cannot have."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 RESERVED_NAMES = frozenset({"campaigns", "keys", "signing-keys", "openapi.json"})
 
-#: What some settings must lie between: a control group is at most half of the users, and a reward
-#: comes within a year.
+#: Ranges of some settings: a control group is at most half of the users, and a reward window at
+#: most a year.
 _RANGES = (
     ("explore_share", 0.0, 1.0),
     ("control_share", 0.0, 0.5),
@@ -101,7 +101,7 @@ class FeatureSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     trusted: bool = False
 
     def check(self, name: str) -> None:
-        """Refuse a feature that makes no sense."""
+        """Refuse inconsistent features."""
         check_label("feature", name)
         if name in EXPORTED:
             raise InputError(f"feature {name!r} has the name of a column of exports; rename it.")
@@ -259,7 +259,7 @@ def check_name(name: str) -> str:
 
 @contextmanager
 def _within(where: str) -> Iterator[None]:
-    """Say where in the configuration errors are."""
+    """Add the place in the configuration to errors."""
     try:
         yield
     except InputError as error:
@@ -267,7 +267,7 @@ def _within(where: str) -> Iterator[None]:
 
 
 def parsed_settings(value: Mapping[str, Any], where: str) -> Settings:
-    """Return the settings of plain values, or a sentence that names the wrong one."""
+    """Return the settings from plain values, or an error message that names the invalid one."""
     features = value.get("features") if isinstance(value, Mapping) else None
     for name, feature in features.items() if isinstance(features, Mapping) else ():
         with _within(f"{where}, feature {name!r}"):
@@ -280,7 +280,7 @@ _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 
 def _converted(value: Any, kind: type[_Struct]) -> _Struct:
-    """Return plain values as a struct, or a sentence that names the wrong one."""
+    """Return plain values as a struct, or an error message that names the invalid one."""
     if isinstance(value, Mapping):
         fields = dict.fromkeys(kind.__struct_fields__)
         for name in value:
@@ -322,7 +322,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A TOML file: ``[server]``, and ``[campaigns.NAME]`` for each campaign.
 
-    ``policies`` are those that campaigns begin with, where ``policy = "FILE"`` names one.
+    ``policies`` are the initial policies of campaigns, given by ``policy = "FILE"``.
     """
 
     server: ServerSettings = ServerSettings()
@@ -330,7 +330,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     policies: dict[str, Policy] = {}
 
 
-#: What is served without a configuration.
+#: The configuration used if none is given.
 DEMO = Configuration(
     campaigns={
         "demo": Settings(
@@ -343,7 +343,7 @@ DEMO = Configuration(
 
 
 def load_configuration(path: Path) -> Configuration:
-    """Read a configuration, or raise an error that names what is wrong with it."""
+    """Read a configuration, or raise an error that names the invalid setting."""
     try:
         value = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -385,7 +385,7 @@ def _with_policy(table: Mapping[str, Any], folder: Path) -> tuple[Policy, dict[s
     """Return the policy that a campaign begins with, and its other settings."""
     path = folder / str(table["policy"])
     policy = Policy.load(path)
-    # Requests carry texts.
+    # Requests carry labels as text.
     contexts, actions = (
         [str(one) for one in of] for of in (policy.context_labels, policy.action_labels)
     )

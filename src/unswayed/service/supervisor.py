@@ -1,7 +1,7 @@
 """Worker processes: forked, watched, replaced one by one on SIGHUP, and stopped together.
 
-They are forked after everything is imported and before any thread is started, so a worker is there
-within milliseconds however scarce the processor is, and shares its memory with the others.
+They are forked after all imports and before any thread is started, so a worker starts within
+milliseconds even on a busy machine, and shares its memory with the others.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from unswayed.errors import InputError
 
 logger = logging.getLogger("unswayed.service")
 
-SILENCE_SECONDS = 60.0  # Ours: until a worker without heartbeats is replaced; it beats every second
-START_SECONDS = 300.0  # Ours: how long a worker may take until it serves
-MOST_FAILURES = 5  # Ours: workers that may end one after another before one serves
-GRACE_SECONDS = 10  # Ours: open requests get this long when a worker is stopped
-_TICK_SECONDS = 0.1  # Ours: seconds between looks at signals and workers
+# Ours: time without heartbeats after which a worker is replaced; it sends one every second
+SILENCE_SECONDS = 60.0
+START_SECONDS = 300.0  # Ours: maximum time until a worker serves
+MOST_FAILURES = 5  # Ours: number of workers that may fail in a row before one serves
+GRACE_SECONDS = 10  # Ours: time for open requests when a worker is stopped
+_TICK_SECONDS = 0.1  # Ours: seconds between checks of signals and workers
 Beat = Callable[[], None]  # Called by a worker when it begins to serve, and then every second
 
 
 class _Worker:
-    """A process that was forked, and when it began and beat last."""
+    """A forked process, its start, and its last heartbeat."""
 
     def __init__(self, main: Callable[[Beat], None]) -> None:
         self.started = time.monotonic()
@@ -56,7 +57,7 @@ class _Worker:
         return f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
     def kill_if_silent(self) -> str | None:
-        """Kill a worker that starts for too long or stopped to beat, and say so."""
+        """Kill a worker that starts too slowly or sends no heartbeats, and log that."""
         now = time.monotonic()
         if now - max(self._heard[0], self.started) <= (
             SILENCE_SECONDS if self.is_ready else START_SECONDS
@@ -71,8 +72,8 @@ class Supervisor:
     """Keeps worker processes running until it is asked to stop.
 
     ``work`` returns when its worker is stopped by SIGTERM. ``on_ready`` is called once, when the
-    first worker serves; ``on_reload`` on SIGHUP before the workers are replaced, and leaves all as
-    it is by an exception; ``on_restart`` when a worker ended by itself.
+    first worker serves; ``on_reload`` on SIGHUP before the workers are replaced; if it raises,
+    nothing changes; ``on_restart`` when a worker ended unexpectedly.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class Supervisor:
         self._is_ready = False
         self._n_failures = 0
         self._has_terminal = os.isatty(0)
-        #: A pipe that this process alone can write to: it ends when this process does.
+        #: A pipe that only this process can write to: it closes when this process ends.
         self._life, self._held = os.pipe()
 
     def run(self) -> None:
@@ -114,7 +115,7 @@ class Supervisor:
                 signal.signal(one, handler)
 
     def _main(self, beat: Beat) -> None:
-        """Work in the process that was forked; it ends with the supervisor, however that ends."""
+        """Run the forked process, which ends with the supervisor in any case."""
         os.close(self._held)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -133,10 +134,10 @@ class Supervisor:
             logger.exception("a worker process failed")
         finally:
             sys.stderr.flush()
-            os._exit(code)  # without waiting for threads that a store may hold
+            os._exit(code)  # without waiting for threads that may be blocked by the store
 
     def _is_asked_to_stop(self) -> bool:
-        """Handle the signals that came: SIGHUP reloads, unless it says that the terminal closed."""
+        """Handle pending signals: SIGHUP reloads, unless the terminal closed."""
         while self._signals:
             if self._signals[0] != signal.SIGHUP or self._lost_terminal():
                 return True
@@ -152,7 +153,7 @@ class Supervisor:
         return True
 
     def _look_after(self) -> None:
-        """Replace workers that ended or send no heartbeat."""
+        """Replace workers that ended or send no heartbeats."""
         self._leaving = [one for one in self._leaving if one.how_it_ended is None]
         if any(worker.is_ready for worker in self._workers):
             self._n_failures = 0
@@ -176,7 +177,7 @@ class Supervisor:
             self._workers[place] = _Worker(self._main)
 
     def _reload(self) -> None:
-        """Replace all workers, one after another; each old one leaves when a new one serves."""
+        """Replace all workers, one after another; each old one stops when its successor serves."""
         try:
             self._on_reload()
         except InputError as error:

@@ -1,9 +1,9 @@
 """Signed tokens of decisions, and the secret that keys assignments and signatures.
 
-The secret is never logged or stored. A store is bound to it by a fingerprint: with another one,
-users would get other actions and tokens that are out would be refused. Signing keys are derived
-from the secret and from nonces in the store, so that all servers of a store rotate them together,
-and a copy of the store signs nothing.
+The secret is never logged or stored. A store is bound to it by a fingerprint: with another secret,
+users would get other actions and issued tokens would be refused. Signing keys are derived from the
+secret and from nonces in the store, so that all servers of a store rotate them together, and a copy
+of the store signs nothing.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from unswayed.storage import whole_file
 
 TAG_BYTES = 16  # Bytes of a tag. Forging takes 2^128 tries, all of them online
 
-#: Ours: longest token that is decoded. A record has up to 13,000 bytes: 32 names of features and
-#: five labels with 256 bytes each, and 1,000 each of attributes, their leaf and a list of actions.
+#: Ours: longest token that is decoded. A record has up to 13,000 bytes: 32 feature names and five
+#: labels of 256 bytes each, and 1,000 each for attributes, their leaf and a list of actions.
 LONGEST_TOKEN = 20_000
 
 _PERSON = b"unswayed-token"
@@ -43,23 +43,24 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One decision, as it is signed, logged and exported."""
 
     campaign: str
-    id: bytes  # 16: milliseconds since 1970 in six of them, so in the order of time; ten random
+    id: bytes  # 16 bytes: six of milliseconds since 1970, so ids are ordered by time; ten random
     user: str
     context: str
-    action: str  # in shadow mode the caller's own
-    propensity: float  # of the action over the secret, under the plan; 0 if the caller gave none
+    action: str  # in shadow mode the caller's action
+    # probability of the action over the secret, under the plan; 0 if the caller gave none
+    propensity: float
     mode: str  # "explore", "exploit", "control", "substitute" or "shadow"
     plan: int  # its version
-    is_deferred: bool = False  # whether it counts only after it was activated
-    planned_action: str = ""  # what the plan would have played, in shadow mode
+    is_deferred: bool = False  # whether it counts only if it was activated
+    planned_action: str = ""  # the action that the plan would have played, in shadow mode
     planned_propensity: float = 0.0
-    eligible: bytes = b""  # a bit for each action of the plan, if the caller named some
-    attributes: dict[str, str | float | None] = {}  # of which the context is the leaf
+    eligible: bytes = b""  # a bit for each action of the plan, if the caller listed eligible ones
+    attributes: dict[str, str | float | None] = {}  # the attributes that the context is the leaf of
     partition: bytes = b""  # SHA-256 of that partition
 
     @property
     def time_ms(self) -> int:
-        """When it was decided, in milliseconds since 1970."""
+        """Time of the decision, in milliseconds since 1970."""
         return int.from_bytes(self.id[:6], "big")
 
 
@@ -67,7 +68,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def encode_record(record: Record) -> bytes:
-    """Return a record as it is signed: its fields, without those at the end that say nothing."""
+    """Return a record as it is signed: its fields, without empty ones at the end."""
     if record.partition:
         return _encode(record)
     n_fields = 12 if record.eligible else 11 if record.planned_action else 9
@@ -84,9 +85,9 @@ def encode_records(payloads: Sequence[bytes]) -> bytes:
 
 
 class Signer:
-    """Signs with the newest key, the last one, and accepts every key that it has.
+    """Signs with the newest key, the last one, and accepts all of its keys.
 
-    An old key stays until its last token is too old for a reward.
+    An old key is kept until its last token is too old for a reward.
 
     >>> signer = Signer({"k1": bytes(32)})
     >>> record = Record("shop", bytes(16), "ann", "lunch", "soup", 0.5, "explore", 1)
@@ -95,8 +96,8 @@ class Signer:
     """
 
     def __init__(self, keys: Mapping[str, bytes]) -> None:
-        # The key goes in once; a copy of the state is cheaper than the key again. The first byte
-        # makes it work through the key now, and not with every token.
+        # The key is hashed once; copying the state is cheaper than hashing the key again. The first
+        # byte forces the key to be processed now, not with every token.
         self.keys = {
             name: hashlib.blake2b(b"\0", digest_size=TAG_BYTES, key=key, person=_PERSON)
             for name, key in keys.items()
@@ -121,7 +122,7 @@ class Signer:
         with suppress(Base64Error, ValueError):
             raw = urlsafe_b64decode(text.encode("ascii"))
         payload, tag = raw[:-TAG_BYTES], raw[-TAG_BYTES:]
-        # Base64 can be written in several ways; a token counts only as it was given out.
+        # Base64 is not unique; a token is valid only as it was issued.
         if name in self.keys and raw and urlsafe_b64encode(raw) == text.encode():
             tagging = self.keys[name].copy()
             tagging.update(payload)
@@ -138,7 +139,7 @@ class Signer:
 _FOR_ADDRESSES = bytes.maketrans(b"+/", b"-_")  # From base64 to its URL-safe alphabet
 
 
-VARIABLE = "UNSWAYED_SECRET"  # Holds the secret where there is no file: 32 hexadecimal digits
+VARIABLE = "UNSWAYED_SECRET"  # Holds the secret if there is no file: 32 hexadecimal digits
 _SECRET_FORMAT = "unswayed-secrets"
 _SECRET_BYTES = 16
 _SIGNING_BYTES = 32
@@ -146,7 +147,7 @@ _SIGNING_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """The secret of a service: 16 bytes that decide who is asked to play what.
+    """The secret of a service: 16 bytes that determine the assignment of actions.
 
     It stays for the life of a store: decisions could not be explained without it.
     """
@@ -199,12 +200,12 @@ class Secrets:
 
 
 def load_or_make(path: Path) -> Secrets:
-    """Return the secret of a file, made with mode 0600 if it is not there."""
+    """Return the secret in a file, which is created with mode 0600 if missing."""
     if not path.exists():
         draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         Secrets(new_secret()).save(draft)
         try:
-            with suppress(FileExistsError):  # of two processes that start at once, the first wins
+            with suppress(FileExistsError):  # if two processes start at once, the first wins
                 os.link(draft, path)
         except OSError as error:
             raise InputError(f"cannot write the secret file {path}: {error.strerror}.") from error
@@ -214,7 +215,7 @@ def load_or_make(path: Path) -> Secrets:
 
 
 def bound_secrets(connection: Connection, path: Path | None, default: Path) -> Secrets:
-    """Return the secret of a store: from the file that was named, the environment, or ``default``.
+    """Return the secret of a store: from the given file, the environment, or ``default``.
 
     A new store is bound to it.
     """
@@ -251,8 +252,8 @@ def signing_keys(connection: Connection, found: Secrets) -> dict[str, bytes]:
 
 
 def rotate(connection: Connection) -> None:
-    """Sign with a new key from now on; tokens of the old ones stay good."""
-    # The id is in every token; the nonce is not, so the secret alone does not give the key away.
+    """Sign with a new key from now on; tokens of old keys stay valid."""
+    # The id is in every token, but the nonce is not, so the secret alone does not reveal the key.
     new = [f"k{secrets.token_hex(4)}", secrets.token_hex(16)]
     _keep(connection, [*_nonces(connection), new])
 

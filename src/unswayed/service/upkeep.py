@@ -20,11 +20,11 @@ from unswayed.service.tokens import Record, Secrets, decode_record, decode_recor
 from unswayed.storage import whole_file
 
 _ROWS = 100  # Ours: rows in one statement
-_LISTED = 5  # Problems of one kind that are listed
+_LISTED = 5  # Maximum number of listed problems of one kind
 
 
 def check_store(url: str, secret: Secrets | None) -> dict[str, Any]:
-    """Read everything that a store holds, and return what is wrong with it as sentences.
+    """Read everything in a store, and return its problems as sentences.
 
     A ``secret`` is compared with the one that the store is bound to.
     """
@@ -46,7 +46,7 @@ def check_store(url: str, secret: Secrets | None) -> dict[str, Any]:
 def _check_campaign(
     connection: Connection, campaign: catalogue.Campaign, problems: list[str]
 ) -> dict[str, int]:
-    """Add what is wrong with a campaign to ``problems``, and return how much it has recorded."""
+    """Add a campaign's problems to ``problems``, and return its number of records."""
     name = campaign.name
 
     def rows_of(table: str, columns: str) -> Iterator[Row]:
@@ -89,9 +89,9 @@ def _check_campaign(
 
 
 def back_up(url: str, to: str) -> dict[str, int]:
-    """Copy a store of one moment to a new one, while it is served; return the rows of each table.
+    """Copy a snapshot of a store to a new one, while it is served; return the rows of each table.
 
-    The copy is a store like any other: it is served with the same secret, or copied back.
+    The copy is an ordinary store: it can be served with the same secret, or copied back.
     """
     if not to.startswith("sqlite:///"):
         return _copied(url, to)

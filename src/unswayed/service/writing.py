@@ -1,8 +1,8 @@
 """Group commit: one thread writes for all requests of this process, then responds.
 
-Requests put what is to be written into a queue. The thread takes all that waits, writes it in one
-transaction, commits, and only then responds: whatever was acknowledged is on the disk. While a
-commit is synced the next group gathers, so a busy store syncs once for many requests.
+Requests put their rows into a queue. The thread takes all queued rows, writes them in one
+transaction, commits, and only then responds: whatever was acknowledged is on disk. While a commit
+is synced the next group gathers, so a busy store syncs once for many requests.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from unswayed.service.tokens import Record, decode_record, encode_records
 
 logger = logging.getLogger("unswayed.service")
 
-MOST_WAITING = 200_000  # Ours: decisions that wait to be recorded, about 200 bytes each
+MOST_WAITING = 200_000  # Ours: maximum number of unrecorded decisions, about 200 bytes each
 _CHUNK = 10_000  # Ours: decisions in one row of the store
-LONGEST_CHUNK_MS = 60_000  # The most between decisions in one row of the store
+LONGEST_CHUNK_MS = 60_000  # Longest time between decisions in one row of the store
 _GROUP = 512  # Ours: requests in one transaction; a group this large takes some milliseconds
-_FLUSH_SECONDS = 0.25  # Ours: for which decisions wait for others; a broken store is tried as often
-_GATHER_SECONDS = 0.001  # Ours: for which requests wait to share a commit, which takes as long
+# Ours: time for which decisions are collected; a broken store is retried as often
+_FLUSH_SECONDS = 0.25
+# Ours: time for which requests are collected for one commit, which takes as long
+_GATHER_SECONDS = 0.001
 
 
 class CountKey(NamedTuple):
@@ -45,7 +47,7 @@ class CountKey(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A reward or activation to be written; if it ``is_late`` it is only compared with the store's.
+    """A reward or activation to be written; if it ``is_late`` it is only compared with stored ones.
 
     ``payload`` is the decision that it is about as bytes.
     """
@@ -59,14 +61,14 @@ class Report(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """Decisions of one moment that wait to be recorded, or are being."""
+    """Decisions of one moment that are queued or being recorded."""
 
     campaign: str
     time_ms: int
     payloads: Sequence[bytes]
 
 
-#: Numbers of "decisions", of "rewards", and of shadow decisions that match the plan: "matches".
+#: Numbers of "decisions", of "rewards", and of shadow decisions that match the plan, "matches".
 Counts = Counter[tuple[CountKey, str]]
 
 
@@ -86,7 +88,7 @@ Write = Callable[[Connection, list[Any], Counts], Sequence[Any]]
 
 @dataclass(slots=True)
 class _Request:
-    """Rows to write durably, and who waits for their results."""
+    """Rows to write durably, and the future of their results."""
 
     write: Write
     rows: Sequence[Any]
@@ -97,9 +99,9 @@ class _Request:
 class Writer:
     """The thread that writes.
 
-    Decisions are recorded soon, and nobody waits for it: a token carries its whole decision, so
-    the reward of a decision that was lost in a crash brings it back. Rewards, activations and
-    decisions with an idempotency key are acknowledged after the commit.
+    Decisions are recorded asynchronously: a token carries its whole decision, so the reward of a
+    decision that was lost in a crash restores it. Rewards, activations and decisions with an
+    idempotency key are acknowledged after the commit.
     """
 
     def __init__(self, database: Database) -> None:
@@ -115,7 +117,8 @@ class Writer:
         self._is_stopping = False
         self._connection: Connection | None = None
         self.is_healthy = False  # whether the last transaction was committed
-        self.n_dropped = 0  # decisions that were never recorded: the store was away too long
+        # decisions that were never recorded because the store was unavailable for too long
+        self.n_dropped = 0
         self.n_commits = 0
         self.commit_seconds = 0.0
         self._write_group([], [], Counter())
@@ -125,7 +128,7 @@ class Writer:
     def record(
         self, campaign: str, time_ms: int, payloads: Sequence[bytes], counts: Counts
     ) -> None:
-        """Record decisions that were made at one moment, soon."""
+        """Queue decisions made at one moment for recording."""
         if not payloads:
             return
         with self._condition:
@@ -143,12 +146,12 @@ class Writer:
         future: asyncio.Future[Sequence[Any]] = loop.create_future()
         self._arriving.append(_Request(write, rows, future))
         if len(self._arriving) == 1:
-            # All that arrives in this round of the loop is handed over together, with one wake-up.
+            # All requests of one loop iteration are handed over together, with one wake-up.
             loop.call_soon(self._hand_over)
         return await future
 
     def stop(self) -> None:
-        """Write what waits, and end the thread."""
+        """Write everything that is queued, and end the thread."""
         with self._condition:
             self._is_stopping = True
             self._condition.notify()
@@ -168,7 +171,7 @@ class Writer:
                     self._condition.wait(_FLUSH_SECONDS)
                 self._wait_for_others()
                 requests = [self.requests.popleft() for _ in range(min(len(self.requests), _GROUP))]
-                decisions: list[Recorded] = []  # the oldest, about a row of the store full
+                decisions: list[Recorded] = []  # the oldest, about one row of the store
                 n_taken = 0
                 while self._decisions and n_taken < _CHUNK:
                     decisions.append(self._decisions.popleft())
@@ -184,10 +187,10 @@ class Writer:
                 return
 
     def _wait_for_others(self) -> None:
-        """Wait a moment for as many requests as came last time; under the lock.
+        """Wait a moment for as many requests as last time; called with the lock held.
 
-        Callers that got their responses together come back one by one. The first to come would
-        be written alone, and all others wait for that.
+        Callers whose responses were sent together return one by one. Otherwise the first would be
+        written alone, and all others would wait for that.
         """
         end = time.monotonic() + _GATHER_SECONDS
         while 0 < len(self.requests) < self._n_last and not self._is_stopping:
@@ -208,7 +211,7 @@ class Writer:
             with self._connection.transaction():
                 if not self.is_healthy:  # an empty transaction succeeds on a read-only file
                     self._connection.execute("UPDATE meta SET value = value WHERE name = 'schema'")
-                # Those that are written by the same function together: one statement for all.
+                # Rows written by the same function are grouped into one statement.
                 for write in dict.fromkeys(request.write for request in requests):
                     alike = [request for request in requests if request.write is write]
                     rows = [row for request in alike for row in request.rows]
@@ -217,7 +220,7 @@ class Writer:
                         request.results = list(islice(given, len(request.rows)))
                 write_chunks(self._connection, decisions)
                 write_counts(self._connection, self._name, own)
-        except Exception as error:  # whatever it is, nobody may be left waiting
+        except Exception as error:  # whatever the error is, no request may be left waiting
             if self.is_healthy:
                 logger.warning("%s", error)
             self.is_healthy = False
@@ -275,7 +278,7 @@ def write_counts(
 ) -> None:
     """Add to the counters of a writer, or raise them to totals.
 
-    Every writer has rows of its own: no two processes wait for each other.
+    Every writer has its own rows, so no two processes wait for each other.
     """
     names, change = ("decisions", "rewards", "matches"), _LARGER if is_total else _SUM
     changes = ", ".join(f"{name} = {change.format(name)}" for name in names)
@@ -292,7 +295,7 @@ def _first_rows(
 ) -> list[tuple[Row | None, bool]]:
     """Write rows whose key is new, unless they are late.
 
-    Return what the store has under the key of each, None if nothing, and whether it is new.
+    Return the stored value of each key, None if there is none, and whether it is new.
     """
     timely = [row for row, late in zip(rows, is_late, strict=True) if not late]
     inserted = iter(connection.insert_new(table, timely))

@@ -1,1 +1,1 @@
-"""Worlds with a known truth and a coalition in them; nothing that learns imports this."""
+"""Worlds with a known truth and a coalition; nothing that learns imports this."""

@@ -21,8 +21,8 @@ class Oracle:
 class OracleLearner(Oracle, NaiveMean):
     """Plays uniformly at random and averages the good users' rewards only.
 
-    Its plays are the paper's exploration, so its error is the noise that no method without
-    knowledge of the good users can beat under that exploration.
+    Its plays are the paper's exploration, so its error is the noise floor of that exploration
+    without knowledge of the good users.
     """
 
     def _play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
@@ -48,11 +48,11 @@ ORACLES = {
     "oracle": LearnerSpec(name="oracle", make=OracleLearner),
     "oracle-ucb": LearnerSpec(name="oracle-ucb", make=OracleUCB),
 }
-"""The yardsticks, of the final policy and of regret."""
+"""The references for the final policy and for regret."""
 
 
 def algorithms() -> dict[str, LearnerSpec]:
-    """Return every algorithm by name, those registered by plugins included."""
+    """Return every algorithm by name, including those registered by plugins."""
     return learner_specs() | ORACLES
 
 

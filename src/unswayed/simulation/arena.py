@@ -44,14 +44,14 @@ def _hashed_uniforms(first: np.ndarray, n_actions: int, key: np.uint64) -> np.nd
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crowd:
-    """The users of a simulation: how many, how active, and how many of them collude."""
+    """The users of a simulation: their number, activity, and colluders."""
 
     n_users: int
     interactions_per_user: int  # rounds; each has as many arrivals as there are users
     alpha: float  # true share of colluders; the coalition has floor(share * n_users) accounts
-    assumed_fraction: float | None = None  # what learners assume; None for the true one
+    assumed_fraction: float | None = None  # share that learners assume; None for the true one
     arrivals: Arrivals = field(default_factory=Arrivals)
-    perturbation: float = 0.0  # eps_0: farthest that good users' means lie from the common ones
+    perturbation: float = 0.0  # eps_0: maximum distance of a good user's means from the common ones
 
     def __post_init__(self) -> None:
         if self.n_users < 1 or self.interactions_per_user < 1:
@@ -80,13 +80,13 @@ class Crowd:
 class Match:
     """A learner that plays against an attack, in a world whose truth is known.
 
-    Everything good users do is drawn from streams that depend on ``seed`` and ``path`` alone, so
+    All choices of good users are drawn from streams that depend only on ``seed`` and ``path``, so
     all algorithms and all attacks meet the same good users with the same rewards.
 
     The attack is a fresh object, as it carries the state of one run. The algorithm is the learner's
-    name: it selects the learner's stream, and attacks that know the algorithm know it. The path
-    names the run under the seed, usually by the repetition's number. ``learner`` is what plays, and
-    ``is_bad``, shape (n_users,), who colludes.
+    name: it selects the learner's stream, and is visible to attacks that know the algorithm. The
+    path names the run under the seed, usually by the repetition's number. ``learner`` plays, and
+    ``is_bad``, shape (n_users,), marks colluders.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Match:
         return suboptimality(self.instance, shares)
 
     def regrets(self) -> FloatArray:
-        """Play to the end and return what each good user lost against the best action for them."""
+        """Play to the end and return each good user's loss against their own best action."""
         lost = np.zeros(self.crowd.n_users)
         for played in self.rounds():
             means = self._means(played.users, played.contexts)
@@ -141,7 +141,7 @@ class Match:
         return lost[~self.is_bad]
 
     def rounds(self) -> Iterator[PlayedRound]:
-        """Let arrivals come round by round, the coalition fill in its own rows, and yield each."""
+        """Yield rounds of arrivals, with rows filled in by the coalition."""
         attack, crowd = self.attack, self.crowd
         cumulative = np.cumsum(self.instance.context_probabilities)
         cumulative[-1] = 1.0  # rounding must not leave room beyond the last context
@@ -155,8 +155,8 @@ class Match:
         )
         for number, users in enumerate(arrivals):
             contexts = np.searchsorted(cumulative, draws.random(users.size), side="right")
-            # Colluders' rewards are drawn, too, and replaced: good users' draws must not depend on
-            # who colludes.
+            # Colluders' rewards are drawn, too, and then replaced: good users' draws must not
+            # depend on who colludes.
             rewards = draw_rewards(
                 self._means(users, contexts),
                 law=self.instance.law,
@@ -181,7 +181,7 @@ class Match:
             yield played
 
     def _coalition(self) -> IntArray:
-        """Return the colluders' user codes: those they choose, or random ones."""
+        """Return the colluders' user codes: chosen by them, or random."""
         n_users, n_accounts = self.crowd.n_users, self.crowd.n_accounts
         offer = Offer(
             n_users=n_users,
@@ -231,7 +231,7 @@ class Match:
         )
 
     def _reported(self, turn: Turn) -> tuple[IntArray, FloatArray]:
-        """Return the contexts that colluders come with, and what each action would bring them."""
+        """Return the contexts that colluders report, and their reward for each action."""
         name, instance = self.attack.name, self.instance
         contexts = self.attack.contexts(turn)
         if contexts.shape != turn.accounts.shape or not (

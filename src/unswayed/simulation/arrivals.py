@@ -23,11 +23,12 @@ SMALLEST_LIMIT = 2.0
 """The smallest c_L that any order of arrivals can keep, see above."""
 
 ACTIVITY_SPREAD = 1.5
-"""Ours: deviation of log activities; the busiest tenth of the users has 60% of the visits."""
+"""Ours: standard deviation of log activities; the busiest tenth of the users has 60% of the
+visits."""
 
 
 class Order(StrEnum):
-    """In which order users arrive."""
+    """The order in which users arrive."""
 
     ROUND_ROBIN = "round-robin"
     RANDOM = "random"
@@ -37,12 +38,12 @@ class Order(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """An order of arrivals and the bound c_L that it keeps.
+    """An order of arrivals and its bound c_L.
 
-    Round robin serves users in turn. Random draws each arrival uniformly among the users that
-    c_L still allows. Bursty lets a random user come again and again until c_L forbids it. In the
-    heavy-tailed order every user comes once, and then by log-normal activities: it keeps no bound,
-    as real logs do not, and nobody can come before others.
+    Round robin serves users in turn. Random draws each arrival uniformly among the users that c_L
+    still allows. Bursty repeats a random user until c_L forbids it. In the heavy-tailed order every
+    user comes once, and then according to log-normal activities: like real logs, it keeps no bound,
+    and nobody can come before others.
     """
 
     order: Order = Order.ROUND_ROBIN
@@ -94,7 +95,8 @@ class Arrivals:
             counts = np.ones(n_users, np.int64)
             eager = np.flatnonzero(np.zeros(0) if is_eager is None else is_eager)
             code = list(Order).index(self.order)
-            # The cursor outlives rounds: the next user in turn, or the user of the running burst.
+            # The cursor persists across rounds: the next user in turn, or the user of the running
+            # burst.
             cursor = 0
             for _ in range(n_rounds - 1):
                 users, cursor = _one_round(counts, eager, self.limit, code, cursor, rng)

@@ -1,4 +1,4 @@
-"""Logs of users with attributes, honest or attacked, with a known truth, and their learners."""
+"""Logs of users with attributes, honest or attacked, with a known truth, and learners for them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ Attack = Literal["peace", "push", "segment", "forged", "quiet", "sink"]
 
 ATTACKS: tuple[Attack, ...] = ("peace", "push", "segment", "forged", "quiet", "sink")
 TRUTHS: tuple[Truth, ...] = ("piecewise", "linear", "smooth")
-LOUD = ("push", "segment", "forged")
 N_TESTED = 20_000
 """Fresh honest visits on which policies are scored."""
 
@@ -43,7 +42,7 @@ class Kind:
     attack: Attack = "peace"
     rate: float = 0.05  # about the mean of clicks and purchases
     is_greedy: bool = False
-    is_uneven: bool = False  # honest users differ in activity and in how readily they click
+    is_uneven: bool = False  # honest users differ in activity and in their click rate
     n_users: int = 3_000
     events_per_user: int = 20
     n_attributes: int = 6
@@ -52,7 +51,7 @@ class Kind:
 
     @property
     def name(self) -> str:
-        """Return what distinguishes the kind."""
+        """Return the distinguishing features of the kind as a name."""
         words = [self.attack, self.truth, self.rewards, "greedy" if self.is_greedy else "uniform"]
         words += ["uneven"] * self.is_uneven
         size = f"{self.n_users}u x {self.events_per_user} {self.n_attributes}d {self.n_actions}a"
@@ -61,7 +60,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
-    """A log, who forged it, and what fresh honest visits would bring."""
+    """A log, its forged events, and the rewards of fresh honest visits."""
 
     kind: Kind
     log: pa.Table
@@ -75,7 +74,7 @@ class World:
         return list(self.visits.column_names)
 
     def share(self, actions: IntArray) -> float:
-        """Return the share of (best − random) that actions reach on the fresh visits."""
+        """Return the share of (best − random) that actions attain on the fresh visits."""
         best, random = self.means.max(axis=1).mean(), self.means.mean()
         reached = self.means[np.arange(len(actions)), actions].mean()
         return float((reached - random) / (best - random))
@@ -106,7 +105,7 @@ class _Attributes:
         return columns
 
     def table(self, columns: list[FloatArray], is_missing: BoolArray) -> dict[str, pa.Array]:
-        """Return columns as a log has them; one visit in twenty lacks the first."""
+        """Return columns in the format of a log; the first is missing in one visit of twenty."""
         named = {}
         for name, n_levels, column in zip(self.names, self.n_levels, columns, strict=True):
             if n_levels:
@@ -181,12 +180,12 @@ def build(kind: Kind, seed: int) -> World:
     tested = truth.means(fresh)
     best, target = int(tested.mean(axis=0).argmax()), int(tested.mean(axis=0).argmin())
     place = truth.used[0]
-    if kind.attack == "segment":  # all visits of bots are in one half of the attribute that matters
+    if kind.attack == "segment":  # all visits of bots lie in one half of the relevant attribute
         chosen = tested[_half(fresh[place])].mean(axis=0)
         best, target = int(chosen.argmax()), int(chosen.argmin())
         inside = columns[place][_half(columns[place])]
         columns[place][is_bot] = rng.choice(inside, int(is_bot.sum()))
-    if kind.attack == "forged":  # attributes as of anybody else, visit by visit
+    if kind.attack == "forged":  # attributes copied from other users, visit by visit
         for column in columns:
             column[is_bot] = rng.choice(column[~is_bot], int(is_bot.sum()))
     means = truth.means(columns)
@@ -241,13 +240,13 @@ def _forged(
     on_best: BoolArray,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Return the rewards that bots report, on two actions, beside those of honest users."""
+    """Return the rewards of bots for two actions, and those of honest users."""
     low, high = {"stars": (1.0, 5.0), "clicks": (0.0, 1.0), "baskets": (0.0, 60.0)}[kind.rewards]
     rewards = rewards.copy()
     match kind.attack:
         case "push" | "segment" | "forged":
             rewards[on_target], rewards[on_best] = high, low
-        case "quiet":  # every third play of the target, and no play of the best, is praised
+        case "quiet":  # every third play of the target is praised, and no play of the best
             rewards[on_target & (rng.random(len(rewards)) < 0.35)] = high
             rewards[on_best & (rng.random(len(rewards)) < 0.5)] = low
         case "sink":
@@ -255,8 +254,8 @@ def _forged(
     return rewards
 
 
-#: A player returns the action of each fresh visit, and says a word about itself; the number is the
-#: share of colluders that it assumes.
+#: A player returns the action of each fresh visit and a note; the number is the assumed share of
+#: colluders.
 Player = Callable[["World", float], tuple[IntArray, str]]
 
 
@@ -273,7 +272,7 @@ def features(world: World, alpha: float) -> tuple[IntArray, str]:
 
 
 def without_bots(world: World, alpha: float) -> tuple[IntArray, str]:
-    """Ours on the honest users alone."""
+    """Learn with the project's learner on the honest users alone."""
     return features(world.without_bots(), alpha)
 
 
@@ -333,7 +332,7 @@ PLAYERS: dict[str, Player] = {
     "without-bots": without_bots,
     "constant": constant,
     "naive-tree": partial(plain_tree, strictness=1.0),
-    # Splits readily, as contextual bandits of experiment platforms do.
+    # Splits readily, like contextual bandits of experimentation platforms.
     "growthbook-tree": partial(plain_tree, strictness=0.5),
     "linear": linear,
 }
@@ -351,7 +350,7 @@ def lost_shares(
 ) -> list[Row]:
     """Return the share of (best − random) that each player loses, in logs of a kind.
 
-    Truths take turns, and all players of a repetition learn from the same log.
+    Truths alternate, and all players of a repetition learn from the same log.
     """
     find(kind.attack, dict.fromkeys(ATTACKS), kind="attack on attributes")
     for name in players:

@@ -19,7 +19,7 @@ HEAVY_DEGREES_OF_FREEDOM = 3.0
 
 
 class RewardLaw(StrEnum):
-    """How a reward scatters around its mean."""
+    """The distribution of a reward around its mean."""
 
     BERNOULLI = "bernoulli"
     GAUSSIAN = "gaussian"
@@ -31,7 +31,7 @@ def draw_rewards(
 ) -> FloatArray:
     """Draw one reward for every mean, of any shape.
 
-    Bernoulli means outside [0, 1] act as the nearer end, and have no use for the deviation. Heavy
+    Bernoulli means outside [0, 1] are clipped, and the deviation is ignored. Heavy
     rewards are Student's t with 3 degrees of freedom, scaled to the deviation: finite variance, no
     finite third moment.
     """
@@ -48,10 +48,11 @@ LOWEST_MEAN, HIGHEST_MEAN = 0.05, 0.95
 """Ours: random means keep away from 0 and 1, where Bernoulli rewards carry no noise."""
 
 GAP_SPREAD = 0.2
-"""Ours: how the paper's "approximately 0.3" is read; gaps lie in [gap, 1.2 gap]."""
+"""Ours: reading of the paper's "approximately 0.3"; gaps lie in [gap, 1.2 gap]."""
 
 DEFAULT_DEVIATION = 0.5
-"""Ours: the largest standard deviation a Bernoulli reward can have, so that laws compare."""
+"""Ours: the largest standard deviation of a Bernoulli reward, so that distributions are
+comparable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ class Instance:
     """What good users share: context probabilities, mean rewards and the law of rewards.
 
     ``context_probabilities`` has shape (n_contexts,), ``mean_rewards`` (n_contexts, n_actions).
-    Both become read-only copies, so that nobody who is shown them can change the world.
+    Both become read-only copies, so that nobody can change the world.
     """
 
     context_probabilities: FloatArray
@@ -176,7 +177,7 @@ def random_instance(
 
 
 def suboptimality(instance: Instance, action_probabilities: FloatArray) -> float:
-    """Return how much less than the best policy the given one earns for a good user.
+    """Return the loss of a policy against the best one, for a good user.
 
     That is V* - V = sum_s nu(s) (max_a mu(s, a) - sum_a pi(a | s) mu(s, a)), for action
     probabilities pi of shape (n_contexts, n_actions).

@@ -104,13 +104,13 @@ class Settings(WorldOptions):
             raise InputError("no algorithm is named: give at least one.")
         names = tuple(dict.fromkeys(find_algorithm(name).name for name in self.algorithms))
         object.__setattr__(self, "algorithms", names)
-        # Made once here, so that invalid settings are rejected before anything runs.
+        # Built once here, so that invalid settings are rejected before anything runs.
         make_attack(self.attack, self.knobs)
         self.crowd()
         self.instance(0)
 
     def match(self, algorithm: str, repetition: int, make: LearnerMaker | None = None) -> Match:
-        """Return a repetition of an algorithm, or of a learner in its place, ready to be played."""
+        """Return a repetition of an algorithm, or of a given learner, ready to be played."""
         return Match(
             self.instance(repetition),
             make_attack(self.attack, self.knobs),
@@ -150,7 +150,7 @@ class Settings(WorldOptions):
 
 
 Goal = Literal["suboptimality", "regret"]
-"""What is measured: the loss of the final policy, or that of good users while learning."""
+"""What is measured: the loss of the final policy, or the regret of good users while learning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,8 +183,8 @@ def simulate(
 ) -> list[Row]:
     """Run every algorithm in every repetition; see ``repeated``.
 
-    Each run draws from streams named by the seed and the repetition, so the rows are the same
-    whatever the number of processes, and all algorithms of a repetition meet the same world.
+    Each run draws from streams named by the seed and the repetition, so the rows do not depend on
+    the number of processes, and all algorithms of a repetition meet the same world.
     """
     run = partial(_run_task, settings, goal)
     return repeated(run, settings.algorithms, settings.repetitions, processes, on_row)
@@ -199,8 +199,8 @@ def run_repetition(
 ) -> Row:
     """Run one algorithm in one repetition."""
     match = settings.match(algorithm, repetition)
-    # One BLAS thread everywhere: sums must not depend on how many there are, and processes that
-    # share the cores must not fight for them.
+    # One BLAS thread everywhere: sums must not depend on their number, and parallel processes must
+    # not compete for cores.
     with threadpool_limits(1):
         if goal == "suboptimality":
             return Row(algorithm=algorithm, repetition=repetition, loss=match.loss())
@@ -223,7 +223,7 @@ def repeated(
 ) -> list[Row]:
     """Return the row of each algorithm and repetition, in their order.
 
-    ``on_row`` is called with every row as it becomes known, in any order; for progress bars.
+    ``on_row`` is called with every finished row, in any order; for progress bars.
     """
     tasks = list(itertools.product(names, range(repetitions)))
     rows: dict[tuple[str, int], Row] = {}

@@ -46,10 +46,10 @@ def tally_on_cluster(
 
     Each part is read and tallied by one task, its users cut into ranges of their hash, and each
     range added up over all parts: a shuffle of tallies instead of rows. Sums are exact, so the
-    blocks are the same bits as those that one machine cuts from the whole log.
+    blocks have the same bits as those cut from the whole log on one machine.
 
-    Every worker can open the source. ``with_users`` says whether to return the users' labels,
-    ``place`` how contexts come from features, if they do.
+    Every worker can open the source. ``with_users`` tells whether to return the users' labels,
+    ``place`` how features map to contexts, if they do.
     """
     columns = read_edges(source, columns, keep_broken=on_bad_rows == "drop")
     parts = Blocked.made(
@@ -133,7 +133,7 @@ def _rows_of(part: Part, columns: Columns) -> Any:
 
 
 def _without_rows(part: PreparedLog) -> PreparedLog:
-    """Return what the driver needs of a part: all but the rows of its tallies."""
+    """Return a part without the rows of its tallies, for the driver."""
     assert isinstance(part.tallies, Tallies)
     return replace(part, tallies=part.tallies.of_range(0, 0))
 
@@ -145,5 +145,5 @@ def _users_by_block(tallies: Tallies, n_blocks: int) -> list[Tallies]:
 
 
 def _uniform(tallies: Tallies) -> Tallies:
-    # Labels are not needed on the workers, which would send them along.
+    # Labels are not needed on the workers, and would be sent along.
     return tallies.uniform().labelled(NO_LABELS, NO_LABELS, NO_LABELS)

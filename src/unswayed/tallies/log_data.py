@@ -1,4 +1,4 @@
-"""A log between reading and learning: events that are tallied, tallies that are merged."""
+"""Between reading and learning: tallies of events, and merging them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from unswayed.events.thinning import capped, forgotten
 from unswayed.tallies.summing import row_sums
 from unswayed.tallies.tallies import Tallies, UserTallies, entry_users, relabelled, tally
 
-MOST_ACTIVE = 3.0  # Ours: cap on a user's plays, in multiples of the median, in a phase's length
+# Ours: cap on a user's plays, in multiples of the median, when the length of a phase is measured
+MOST_ACTIVE = 3.0
 _SEEDS = (1, 2)  # Seeds of the two 64-bit hash sums that make up a digest
 
 
 def tally_events(events: Events, *, min_propensity: float = MIN_PROPENSITY) -> Tallies:
     """Return the tallies of a log; importance-weighted when it has propensities.
 
-    ``min_propensity`` clips the weights: it trades a bias, towards too small weights of very rare
+    ``min_propensity`` clips the weights: it trades a bias, towards small weights of very rare
     actions, for a bounded influence of each event.
     """
     check_min_propensity(min_propensity)
@@ -51,7 +52,7 @@ def tally_events(events: Events, *, min_propensity: float = MIN_PROPENSITY) -> T
 
 
 def check_min_propensity(value: float) -> None:
-    """Reject what is no probability above 0."""
+    """Reject values that are not probabilities above 0."""
     if not 0.0 < value <= 1.0:
         raise InputError(
             f"{option('--min-propensity')} is {value}: it must be above 0 and at most 1."
@@ -60,22 +61,22 @@ def check_min_propensity(value: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedLog:
-    """A tallied log, or a part of one, with what reading it showed; input of the learning step."""
+    """A tallied log, or a part of one, with statistics of its reading; input of learning."""
 
     tallies: UserTallies  # for learning as if every action had been played with probability 1/A
     provenance: Provenance
     n_clipped: int | None = None  # propensities that were raised; None without propensities
     n_users_capped: int = 0
-    n_events_capped: int = 0  # that a cap left out
-    n_events_forgotten: int = 0  # that a half-life left out
+    n_events_capped: int = 0  # number of events dropped by a cap
+    n_events_forgotten: int = 0  # number of events dropped by a half-life
     windows: tuple[Tallies, Tallies] | None = None  # before the last half-life, and within it
     n_logs: int | None = None  # in the folder of tallies, if there is one
-    is_new: bool = True  # whether a log was read, and not just the folder
+    is_new: bool = True  # whether a log was read, and not only the folder
     shape: Any = None  # how contexts were learned from features (``learners.features``)
 
     @property
     def times(self) -> tuple[str | None, str | None]:
-        """First and last time; not known of several logs together."""
+        """First and last time; unknown for several logs together."""
         if self.n_logs not in (None, 1):
             return None, None
         return self.provenance.first_time, self.provenance.last_time
@@ -88,7 +89,7 @@ def prepared(
     max_interactions_per_user: int | None = None,
     half_life: float | None = None,
 ) -> PreparedLog:
-    """Return the tallies of the events that a half-life and a cap keep, and what they left out."""
+    """Return the tallies of the events that a half-life and a cap keep, and the numbers dropped."""
     events, propensities = reading.events, reading.events.propensities
     windows = None if half_life is None else windows_of(events, half_life)
     n_read, n_capped = len(events), 0
@@ -117,9 +118,9 @@ def merged_logs(
 ) -> Tallies:
     """Return the tallies of several logs together, exactly as if they had been read as one.
 
-    ``context_labels`` and ``action_labels`` are to code by, if there are more than in these parts.
-    Labels are put in the order in which ``read_events`` codes them, and sums are exact (see
-    ``summing.grouped_sums``), so the result depends neither on how the log was cut nor on the
+    ``context_labels`` and ``action_labels`` define the codes, if there are more than in these
+    parts. Labels are in the order in which ``read_events`` codes them, and sums are exact (see
+    ``summing.grouped_sums``), so the result depends neither on how the log was divided nor on the
     order of the parts.
     """
     if not parts:
@@ -203,9 +204,9 @@ def combined(phases: Phases) -> Tallies:
     """Return one log of several phases.
 
     An action that was added late could not be played before, and would look worse than it is if
-    plays weighed by the probability within their phase. By the balance heuristic (Veach & Guibas
-    1995) a play weighs 1/p̄, its action's probability averaged over all plays of all phases. That is
-    right if contexts are as frequent in every phase.
+    plays were weighted by the probability within their phase. By the balance heuristic (Veach &
+    Guibas 1995) a play weighs 1/p̄, its action's probability averaged over all plays of all phases.
+    That is unbiased if contexts are equally frequent in every phase.
     """
     if len(phases) == 1:
         return phases[0]
@@ -215,7 +216,7 @@ def combined(phases: Phases) -> Tallies:
     for phase, own in zip(phases, codes, strict=True):
         plays = row_sums(phase.indptr, phase.plays)
         active = plays[plays > 0]
-        if len(active):  # very active users are capped
+        if len(active):  # the caps of very active users
             length = np.minimum(active, MOST_ACTIVE * np.median(active)).sum()
             expected[own] += length / len(own)
     likely = expected / expected.sum()

@@ -1,4 +1,4 @@
-"""Summary of a log, and whether anything can be learned from it."""
+"""Summary of a log, and checks that something can be learned from it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from unswayed.errors import InputError, check_adversarial_fraction, option
 from unswayed.tallies.summing import row_sums
 from unswayed.tallies.tallies import Tallies, UserTallies
 
-UNIFORM_LEVEL = 0.001  # Ours: p-value below which actions do not look uniformly explored
+UNIFORM_LEVEL = 0.001  # Ours: p-value below which actions count as not uniformly explored
 _USERS_FOR_TEST = 30  # Ours: users a cell needs before its normal approximation is trusted
-LEAST_SUPPORTED_SHARE = 0.5  # Ours: of the visits, in contexts where something can be learned
+# Ours: minimum share of the visits that lie in contexts where something can be learned
+LEAST_SUPPORTED_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +28,10 @@ class LogSummary:
 
     ``interaction_ratio`` is c_L, the most interactions of a user by the fewest; ``repeated_share``
     the share of events whose user had met the context before; ``uniform_p_value`` tests that
-    actions were explored uniformly, weights included; ``rare_contexts`` have too
-    few users for a decision that neither chance nor a coalition can make. ``never_played`` are
-    some cells of other contexts that nobody met; ``unsupported`` those that chance does not
-    explain.
-    ``is_binary`` says that every reward is 0 or 1, so that means are rates.
+    actions were explored uniformly, weights included; ``rare_contexts`` have too few users for a
+    decision that is robust to chance and to a coalition. ``never_played`` are some empty cells of
+    other contexts; ``unsupported`` those that are not due to chance. ``is_binary`` says that every
+    reward is 0 or 1, so that means are rates.
     """
 
     n_events: int
@@ -66,7 +66,7 @@ def summarise(
     """Summarise tallies, which have labels, before learning from them.
 
     A cell is *supported* when more than m₀ = max(1, 4α(1−α)/(½−α)²) users met it: then colluders
-    are its minority even two standard deviations above their expected share. A context is rare
+    are a minority there, even two standard deviations above their expected share. A context is rare
     when fewer than two of its actions are supported.
     """
     alpha = check_adversarial_fraction(alpha)
@@ -117,7 +117,7 @@ def summarise(
 
 
 def check_learnable(summary: LogSummary, *, alpha: float, allow_unplayed: bool = False) -> None:
-    """Reject a log from which nothing sound can be learned, and say what would help.
+    """Reject a log from which nothing reliable can be learned, and suggest a remedy.
 
     With ``allow_unplayed`` actions may lack support in some contexts.
     """
@@ -221,13 +221,14 @@ def _block_summary(tallies: Tallies) -> tuple[FloatArray, int, bool]:
     return plays, len(tallies.pairs()[1]), tallies.is_weighted
 
 
-SUPPORT_LEVEL = 0.001  # Ours: cells are unsupported if chance leaves any cell empty this rarely
+# Ours: cells are unsupported if chance leaves any cell empty with at most this probability
+SUPPORT_LEVEL = 0.001
 
 
 def unsupported_cells(
     visits: FloatArray, n_users: IntArray, *, least_probability: float | None = None
 ) -> BoolArray:
-    """Return which cells are empty although every action of their context had a fair chance.
+    """Return cells that are empty although every action of their context had a fair chance.
 
     All tables have shape (n_contexts, n_actions): how often each cell was played, and how many
     users met it. ``least_probability`` is the smallest propensity that counts as support; None for
@@ -245,7 +246,7 @@ def unsupported_cells(
     """
     draws = n_users.sum(axis=1) if least_probability is None else visits.sum(axis=1)
     probability = 1.0 / visits.shape[1] if least_probability is None else least_probability
-    # In logarithms: a power with so many draws would underflow.
+    # In logarithms, because powers with so many draws would underflow.
     log_chance = np.log(visits.size) + draws * np.log1p(-min(probability, 0.5))
     unsupported: BoolArray = (visits == 0) & (log_chance < np.log(SUPPORT_LEVEL))[:, None]
     return unsupported

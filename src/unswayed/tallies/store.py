@@ -24,14 +24,14 @@ from unswayed.tallies.tallies import Tallies
 FORMAT = "unswayed-tallies"
 VERSION = 3
 SUMS_ONLY = 2
-"""The version before, which is read unless a folder keeps events."""
+"""The previous version, which is read unless a folder keeps events."""
 
 _INDEX = "tallies.json"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stored:
-    """What a folder holds."""
+    """The contents of a folder."""
 
     tallies: Tallies  # of all logs together
     logs: tuple[Mapping[str, Any], ...]  # source and digest of each
@@ -56,9 +56,9 @@ def add_log(
     source: Mapping[str, Any],
     partition: Mapping[str, Any] | None = None,
 ) -> Stored:
-    """Add a log to what a folder holds, write it, and return what the folder holds then.
+    """Add a log to the contents of a folder, write the folder, and return its new contents.
 
-    A log that is in already is refused. A half-written state never replaces a whole one.
+    A log that was added before is refused. The state is replaced atomically.
     """
     logs = () if stored is None else stored.logs
     digest = "".join(f"{part:016x}" for part in digest_of(fresh))
@@ -77,7 +77,7 @@ def add_log(
 
 
 def load_tallies(folder: str | os.PathLike[str]) -> Stored | None:
-    """Return what a folder of tallies holds, or None if there is nothing yet."""
+    """Return the contents of a folder of tallies, or None if it is empty."""
     index = load_index(folder)
     if index is None:
         return None
@@ -95,7 +95,7 @@ def load_tallies(folder: str | os.PathLike[str]) -> Stored | None:
 
 
 def load_index(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """Return the index of a folder as it is written, or None if it holds nothing yet."""
+    """Return the index of a folder as written, or None if the folder is empty."""
     path = Path(folder) / _INDEX
     try:
         if not path.exists():
@@ -118,10 +118,10 @@ def load_index(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
 def _save_index(folder: Path, piece: str, stored: Stored) -> None:
     """Commit a written piece as the new state of a folder, and delete the old one.
 
-    The small index is replaced last and names the piece that belongs to it, so a run that dies
-    leaves the old state, and one that reads meanwhile sees the old or the new one. Callers hold
-    the folder (``storage.locked_folder``); an index that changed all the same, as on a file system
-    without locks, is not overwritten.
+    The small index is replaced last and names its files, so a run that dies leaves the old state,
+    and a concurrent reader sees the old or the new one. Callers lock the folder
+    (``storage.locked_folder``); an index that changed anyway, as on a file system without locks, is
+    not overwritten.
     """
     written = {
         "format": FORMAT,
@@ -152,7 +152,7 @@ def write_piece(folder: str | os.PathLike[str], piece: str, tallies: Tallies) ->
     """Write tallies to two files of a folder; safe to run twice concurrently."""
     make_folder(folder)
     columns = {name: getattr(tallies, name) for name in ("cells", *Tallies.columns)}
-    n_entries = len(tallies.cells)  # columns that are left empty are not written
+    n_entries = len(tallies.cells)  # empty columns are not written
     entries = {name: column for name, column in columns.items() if len(column) == n_entries}
     users = {"user": pa.array(tallies.user_labels.values), "entries": np.diff(tallies.indptr)}
     for path, table in zip(_paths(Path(folder), piece), (entries, users), strict=True):
@@ -166,7 +166,8 @@ def load_piece(
     """Return the tallies that ``write_piece`` wrote; their codes stand for the given labels."""
     try:
         entries, users = (pq.read_table(path) for path in _paths(Path(folder), piece))
-        # Copies: what Arrow lends is read-only, and every loop would be compiled anew for that.
+        # Copies, because Arrow's buffers are read-only, and every loop would be compiled again for
+        # that.
         columns = {name: entries[name].to_numpy().copy() for name in entries.column_names}
         indptr = np.concatenate([[0], np.cumsum(users["entries"].to_numpy())])
         _check_piece(columns, indptr, len(contexts) * len(actions))
@@ -188,7 +189,7 @@ def _check_piece(columns: Mapping[str, Any], indptr: IntArray, n_cells: int) -> 
     for name, column in columns.items():
         if name != "cells" and (column.dtype != np.float64 or not np.isfinite(column).all()):
             raise ValueError(f"column {name} holds something else than finite numbers")
-    # Cells ascend within a user, and each is there once.
+    # Cells ascend within a user, without repeats.
     is_first = np.zeros(len(cells) + 1, np.bool_)
     is_first[indptr] = True
     if not (is_first[1:-1] | (cells[1:] > cells[:-1])).all():

@@ -20,9 +20,9 @@ from unswayed.compiled import compiled
 
 _RANGES = 4  # Ours: minimum number of row ranges for threads, so that no core is idle at the end
 _FEW_ENTRIES = 1 << 17  # Ours: minimum number of entries for multithreading
-_SHORT_ROW = 64  # Ours: rows with at most so many entries are sorted by insertion
+_SHORT_ROW = 64  # Ours: rows with at most this many entries are sorted by insertion
 
-#: A key is a cell in its upper bits and a place within the user's row in these lower ones.
+#: A key has a cell in its upper bits and a position within the user's row in these lower ones.
 _PLACE_BITS = 32
 _PLACE = (1 << _PLACE_BITS) - 1
 
@@ -37,7 +37,7 @@ class Sums(NamedTuple):
     cells: npt.NDArray[np.int32]  # shape (n_groups,): ascending within each user
     sizes: FloatArray  # shape (n_groups,): number of entries
     sums: FloatArray  # shape (n_columns, n_groups)
-    remainders: list[FloatArray]  # what rounding the sums lost; empty if it lost nothing
+    remainders: list[FloatArray]  # rounding errors of the sums; empty if there are none
 
 
 def grouped_sums(
@@ -50,14 +50,14 @@ def grouped_sums(
 ) -> Sums:
     """Sum columns over the entries of each user and cell, and return the rounding errors too.
 
-    ``users`` and ``cells``, shape (n,), are those of each entry; ``values``, shape (n, n_columns),
-    is what is summed. With twice as many columns the second half holds remainders: a summand is
-    then a float and a smaller one.
+    ``users`` and ``cells``, shape (n,), are the user and the cell of each entry; ``values``, shape
+    (n, n_columns), is what is summed. With twice as many columns the second half holds remainders:
+    each summand is then a float plus a smaller one.
 
-    Entries are moved next to those of their user once, and the rest happens within rows that fit
-    into the cache. Sums are carried as pairs of floats (Dekker's double-double with Knuth's exact
-    addition). They are exact, and therefore the same for every order and every grouping of the
-    values, as long as the values of one entry span fewer than about 2^100 units of their last
+    Entries are first grouped by user; all other work is within rows that fit into the cache. Sums
+    are carried as pairs of floats (Dekker's double-double with Knuth's exact addition). They are
+    exact, and therefore the same for every order and every grouping of the values, as long as the
+    values of one entry span fewer than about 2^100 units of their last
     place: always, unless a user mixes rewards of wildly different magnitude in one cell.
     """
     starts = np.zeros(n_users + 1, np.int64)
@@ -105,7 +105,7 @@ def _scatter(
     keys: IntArray,
     by_user: FloatArray,
 ) -> None:
-    """Write entries by user, in their order; ``cursor`` says where each user's go on."""
+    """Write entries by user, in their order; ``cursor`` is each user's next position."""
     for entry in range(len(users)):
         user = users[entry]
         place = cursor[user]
@@ -221,7 +221,7 @@ def _pair_sum(high: float, low: float, value: float, rest: float) -> tuple[float
 
 @compiled
 def _two_sum(a: float, b: float) -> tuple[float, float]:
-    """Return a + b rounded, and exactly what the rounding lost (Knuth)."""
+    """Return a + b rounded, and its exact rounding error (Knuth)."""
     total = a + b
     shadow = total - a
     return total, (a - (total - shadow)) + (b - shadow)

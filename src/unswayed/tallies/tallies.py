@@ -1,4 +1,4 @@
-"""Users' sums over the cells (context, action): all that learners see of a log."""
+"""Users' sums over the cells (context, action): the only input of learners."""
 
 from __future__ import annotations
 
@@ -99,7 +99,8 @@ def _starts(lengths: IntArray) -> IntArray:
 _NOTHING = np.empty(0)
 NO_LABELS = Labels.of([])
 
-EVENTS_PER_BLOCK = 1 << 21  # Ours: a block fits a worker's memory, and amortises a task's overhead
+# Ours: small enough for a worker's memory, large enough to amortise a task's overhead
+EVENTS_PER_BLOCK = 1 << 21
 MAX_BLOCKS = 256  # Ours: maximum number of blocks; larger logs get larger blocks
 
 
@@ -190,7 +191,7 @@ class Tallies(UserRows, UserTallies):
     """One sparse row per user; (context, action) is cell ``context * n_actions + action``.
 
     With propensities an event weighs 1/propensity, whatever the number of actions, so that logs add
-    up even if a later one brings new actions; ``uniform`` scales the weights for learning.
+    up even if a later one has new actions; ``uniform`` scales the weights for learning.
 
     Rows of the same users and cells add up: ``merged(a, b)`` equals tallying both logs at once,
     to the last bit and in any order (``grouped_sums`` says when).
@@ -206,20 +207,20 @@ class Tallies(UserRows, UserTallies):
     n_actions: int
     indptr: IntArray  # shape (n_users + 1,): where each user's row begins
     cells: npt.NDArray[np.int32]  # shape (n_entries,), as all that follow: ascending in each row
-    counts: FloatArray  # how often the user met the cell, or the sum of the weights there
+    counts: FloatArray  # how often the user met the cell, or the sum of its weights
     sums: FloatArray  # of rewards
     squares: FloatArray  # sums of squared rewards
-    # What rounding the sums lost, or empty where nothing was lost: merging is exact because of
-    # them. Learners ignore them.
+    # Rounding errors of the sums, or empty if there are none; they make merging exact. Learners
+    # ignore them.
     counts_remainder: FloatArray = field(default_factory=lambda: _NOTHING)
     sums_remainder: FloatArray = field(default_factory=lambda: _NOTHING)
     squares_remainder: FloatArray = field(default_factory=lambda: _NOTHING)
-    # How often the user met the cell when ``counts`` holds weights, else empty.
+    # How often the user met the cell if ``counts`` holds weights, else empty.
     weighted_plays: FloatArray = field(default_factory=lambda: _NOTHING)
-    # Where blocks of users begin, and n_users at the end; empty for one block. Sums over users that
-    # are made block by block are the same on every engine.
+    # Where blocks of users begin, followed by n_users; empty for one block. Block-wise sums over
+    # users are the same on every engine.
     bounds: tuple[int, ...] = ()
-    user_labels: Labels = NO_LABELS  # empty, as the others, if only the codes are known
+    user_labels: Labels = NO_LABELS  # empty, like the others, if only the codes are known
     context_labels: Labels = NO_LABELS
     action_labels: Labels = NO_LABELS
 
@@ -280,7 +281,7 @@ class Tallies(UserRows, UserTallies):
         )
 
     def with_actions(self, action_labels: Labels) -> Tallies:
-        """Return the plays of the given actions, in their order; some may be without plays."""
+        """Return the plays of the given actions, in their order; actions may have no plays."""
         is_kept = action_labels.codes(self.action_labels) != UNKNOWN
         kept = self.of_entries(is_kept[self.cells % self.n_actions])
         labels = (self.user_labels, self.context_labels, action_labels)
@@ -289,7 +290,7 @@ class Tallies(UserRows, UserTallies):
     def in_blocks(self, n_events: int | None = None) -> Tallies:
         """Return the same tallies cut into blocks of users, as the number of events decides.
 
-        ``n_events`` counts those too that a cap left out; None takes what is in the tallies.
+        ``n_events`` includes events that a cap dropped; None counts those in the tallies.
         """
         if self.bounds:
             return self
@@ -297,7 +298,7 @@ class Tallies(UserRows, UserTallies):
         return replace(self, bounds=tuple(user_bounds(self.user_labels, n_blocks)))
 
     def _chosen(self, indptr: IntArray, entries: Any, users: Any) -> Tallies:
-        # Not by super(): a dataclass with slots is another class than the one defined here.
+        # Not super(): a dataclass with slots is not the class defined here.
         rows = UserRows._chosen(self, indptr, entries, users)
         labels = Labels(self.user_labels.values[users]) if len(self.user_labels) else NO_LABELS
         return replace(rows, bounds=(), user_labels=labels)
@@ -321,13 +322,13 @@ def _range_of_means(tallies: Tallies) -> tuple[float, float]:
 
 
 def _are_binary(tallies: Tallies) -> bool:
-    # Of numbers between 0 and 1 only these two are their own squares.
+    # Of numbers between 0 and 1 only these two equal their squares.
     is_within = (tallies.sums >= 0.0) & (tallies.sums <= tallies.counts)
     return bool((is_within & (tallies.sums == tallies.squares)).all())
 
 
 def n_blocks_for(n_events: int) -> int:
-    """Return how many blocks a log is cut into: a power of two that its size alone decides.
+    """Return the number of blocks of a log: a power of two that depends on its size only.
 
     >>> n_blocks_for(1_000), n_blocks_for(20_000_000)
     (1, 16)
@@ -341,7 +342,8 @@ def n_blocks_for(n_events: int) -> int:
 def user_bounds(users: Labels, n_blocks: int) -> list[int]:
     """Return where the blocks begin among users in their order, and where the last one ends.
 
-    Block b of B holds the users whose hash is in [b·2^64/B, (b+1)·2^64/B), whoever else there is.
+    Block b of B holds the users whose hash is in [b·2^64/B, (b+1)·2^64/B), independently of other
+    users.
     """
     if n_blocks == 1:
         return [0, len(users)]
@@ -349,7 +351,7 @@ def user_bounds(users: Labels, n_blocks: int) -> list[int]:
     return [0, *np.searchsorted(user_hashes(users), limits).tolist(), len(users)]
 
 
-BUFFERED_EVENTS = 1 << 18  # Ours: events that are buffered before they are summed
+BUFFERED_EVENTS = 1 << 18  # Ours: number of events that are buffered before they are summed
 
 
 def tally(
@@ -365,8 +367,7 @@ def tally(
 ) -> Tallies:
     """Sum events by user and cell in linear time, whatever their order.
 
-    Users, contexts and actions are codes; ``weights`` says how much each event counts, 1 by
-    default.
+    Users, contexts and actions are codes; ``weights`` are the weights of events, 1 by default.
 
     >>> users, contexts, actions = np.array([[1, 0, 1], [0, 1, 0], [1, 0, 1]])
     >>> rewards = np.array([1.0, 0.5, 0.0])
@@ -497,7 +498,7 @@ class Accumulator:
 
     @classmethod
     def of(cls, tallies: Tallies) -> Accumulator:
-        """Return an accumulator that goes on from tallies."""
+        """Return an accumulator that continues from tallies."""
         result = cls(n_actions=tallies.n_actions)
         result._summed, result.n_events = tallies, int(tallies.plays.sum())
         return result
@@ -526,7 +527,7 @@ class Accumulator:
         )
         sizes = {"n_users": n_users, "n_contexts": n_contexts, "n_actions": self.n_actions}
         fresh = tally(users, contexts, actions, rewards, weights=None, **sizes)
-        # The cell of an entry stays the same with more contexts.
+        # The cell of an entry does not change when contexts are added.
         self._summed = _together([*parts, fresh], n_users, n_contexts)
         self._buffer, self._n_buffered = [], 0
         return self._summed

@@ -1,4 +1,4 @@
-"""Small scenes for the baselines: settings, arrivals and outcomes."""
+"""Small settings, arrivals and outcomes for tests of the baselines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unswayed.learners.interface import Setting
 
 
 class Arrivals(NamedTuple):
-    """Who comes with which context, and what each action would bring."""
+    """Users, contexts, and the outcome of each action."""
 
     users: np.ndarray
     contexts: np.ndarray
@@ -54,6 +54,6 @@ def bernoulli_arrivals(
 
 
 def chosen_among_ties(rng: np.random.Generator, values: list[float]) -> int:
-    """Return where the largest value is; one uniform draw decides, and only if there is a tie."""
+    """Return the position of the largest value; a uniform draw is used only to break a tie."""
     tied = [i for i, value in enumerate(values) if value == max(values)]
     return tied[int(len(tied) * rng.random())] if len(tied) > 1 else tied[0]

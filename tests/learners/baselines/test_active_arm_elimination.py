@@ -49,9 +49,9 @@ class LiteralLayers:
 
 
 def test_elimination_goes_like_its_literal_twin(streams: Streams) -> None:
-    # Horizon 16/2 = 8, three layers; rewards 0 and 1 are told apart after 60 plays of each action.
+    # Horizon 16/2 = 8, three layers; rewards 0 and 1 are separated after 60 plays of each action.
     # First action 0 pays: by 450 arrivals a context layer 1 (5/8 of them) keeps it alone, and
-    # layer 2 (1/4) has not decided. Then it pays no more, layer 2 deletes it, layer 1 is empty.
+    # layer 2 (1/4) has not decided. Then it pays nothing, layer 2 deletes it, and layer 1 is empty.
     setting = small_setting(
         streams("play"), n_users=16, n_contexts=2, n_actions=3, interactions_per_user=1
     )

@@ -13,7 +13,7 @@ Streams = Callable[..., np.random.Generator]
 
 
 class LiteralEpochs:
-    """One context, one epoch after another, straight from the descriptions."""
+    """The algorithm for one context, epoch by epoch, as in the descriptions."""
 
     def __init__(self, kind: str, n_actions: int, unit_plays: float) -> None:
         self.kind, self.unit_plays = kind, unit_plays
@@ -35,7 +35,7 @@ class LiteralEpochs:
 
     @property
     def n_arrivals(self) -> int:
-        """How long the running epoch is."""
+        """Length of the running epoch."""
         return ceil(sum(self.planned))
 
     def step(self, u: float, outcome: np.ndarray) -> int:
@@ -125,7 +125,7 @@ def constant_arrivals(outcome: list[float], n: int) -> Arrivals:
     return Arrivals(zeros, zeros, np.tile(outcome, (n, 1)))
 
 
-def test_an_action_called_bad_comes_back_when_it_looks_good_again(
+def test_an_eliminated_action_returns_when_it_looks_good_again(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setting = small_setting(rng, n_contexts=1, n_actions=2, interactions_per_user=10_000)

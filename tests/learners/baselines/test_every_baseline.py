@@ -1,4 +1,4 @@
-"""What holds for each exported baseline."""
+"""The contract of every exported baseline."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -60,7 +60,7 @@ def test_a_context_that_never_came_stays_uniform(
 
 
 @every_baseline
-def test_the_best_action_is_found_when_nobody_attacks(spec: LearnerSpec, streams: Streams) -> None:
+def test_the_best_action_is_found_without_an_attack(spec: LearnerSpec, streams: Streams) -> None:
     setting = small_setting(
         streams("play"), n_users=5, n_contexts=2, n_actions=3, interactions_per_user=2000
     )
@@ -96,7 +96,7 @@ def attacked(rng: np.random.Generator, *, n: int, size: float) -> Arrivals:
 def test_pooling_without_robustness_is_swayed_by_a_fifth_of_the_users(
     spec: LearnerSpec, streams: Streams
 ) -> None:
-    """Negative control: who does not ask who is paying ends up with the pushed action."""
+    """Negative control: a learner that ignores who pays ends up with the pushed action."""
     setting = small_setting(
         streams("play"), n_users=10, n_contexts=2, n_actions=3, interactions_per_user=2000
     )
@@ -105,7 +105,7 @@ def test_pooling_without_robustness_is_swayed_by_a_fifth_of_the_users(
     assert learner.action_probabilities(np.arange(2, 10)).tolist() == [[1, 0, 0], [1, 0, 0]]
 
 
-def test_independent_ucb_serves_good_users_whatever_the_others_pay(streams: Streams) -> None:
+def test_independent_ucb_serves_good_users_whatever_others_report(streams: Streams) -> None:
     setting = small_setting(
         streams("play"), n_users=10, n_contexts=2, n_actions=3, interactions_per_user=200
     )

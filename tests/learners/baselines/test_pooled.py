@@ -22,7 +22,7 @@ def test_the_uniform_explorer_ignores_what_it_learns(streams: Streams) -> None:
 
 
 @pytest.mark.parametrize("make", [NaiveMean, ThompsonSampling, NaiveUCB])
-def test_tables_add_up_what_was_played_and_the_best_mean_is_recommended(
+def test_tables_sum_the_plays_and_the_best_mean_is_recommended(
     make: type[PooledMeans], rng: np.random.Generator
 ) -> None:
     setting = small_setting(rng)

@@ -31,7 +31,7 @@ def a_policy(means: list[list[float]], contexts: tuple[str, ...], **changes: Any
 
 
 def the_plan(**changes: Any) -> EpochPlan:
-    """Return a plan that holds a tenth of the users back; lunch is sticky, all else is spread."""
+    """Return a plan with a control group of a tenth; lunch is sticky, other contexts are not."""
     known, unknown = (
         Rule(
             action="cake",
@@ -58,7 +58,7 @@ def planned(plan: EpochPlan, policy: Policy, **options: Any) -> EpochPlan:
     return next_plan(plan, policy, schedule=SCHEDULE, n_users=N_USERS, **options)
 
 
-def test_every_part_of_the_next_plan_is_what_the_policy_and_the_schedule_say() -> None:
+def test_every_part_of_the_next_plan_follows_from_the_policy_and_the_schedule() -> None:
     policy = a_policy(
         [[0.125, 0.75, 0.625], [0.75, 0.25, 0.25]],
         ("lunch", "dinner"),
@@ -118,7 +118,7 @@ def test_a_lost_alarm_holds_only_decisions_that_would_change_and_doubts_them_mos
         [16 * 2 * per_play, per_play, per_play]
     )
     assert before.rule("brunch").action == "soup"
-    # As long as it is found, decisions follow the policy.
+    # While it is found, decisions follow the policy.
     found = planned(before, a_policy([clear] * 3, contexts), is_alarmed=True)
     assert [rule.action for rule in found.rules] == ["tea"] * 3
 
@@ -136,7 +136,7 @@ LUNCH = [[0.1, 0.6, 0.55]]
 
 
 def survivors(policy: Policy, plan: EpochPlan | None = None) -> tuple[EpochPlan, set[object]]:
-    """Return the next plan, and what survives at lunch."""
+    """Return the next plan, and the surviving actions at lunch."""
     plan = planned(the_plan() if plan is None else plan, policy)
     return plan, set(plan.rule("lunch").surviving)
 
@@ -149,7 +149,7 @@ def test_an_action_goes_when_its_worst_case_interval_lies_below_the_best() -> No
     )
     assert survivors(narrow)[1] == {"soup", "cake"}
     assert survivors(wide)[1] == set(ACTIONS)
-    # An interval rules nothing out that assumes what nobody stated, as of rewards of 0 and 1.
+    # An interval with an unstated assumption, such as rewards of 0 and 1, excludes nothing.
     assumed = replace(narrow, source={"intervals": {"is_assumed": True}})
     assert survivors(assumed)[1] == set(ACTIONS)
     stated = replace(narrow, source={"intervals": {"is_assumed": False}})
@@ -157,7 +157,7 @@ def test_an_action_goes_when_its_worst_case_interval_lies_below_the_best() -> No
 
 
 def test_a_wrongly_paused_action_comes_back_in_the_next_review() -> None:
-    """The best action goes by a lie, is explored again in a review, and wins by new evidence."""
+    """The best action is eliminated by lies, explored in a review epoch, and wins again."""
     lied = a_policy([[0.1, 0.2, 0.95]], ("lunch",))
     plan, left = survivors(lied)
     assert left == {"cake"}
@@ -182,7 +182,7 @@ def share(schedule: Schedule, epoch: int, **changes: float | bool) -> float:
         ),
     ],
 )
-def test_a_refusal_names_the_value_and_what_it_must_be(
+def test_a_refusal_names_the_value_and_the_allowed_ones(
     options: dict[str, float], sentence: str
 ) -> None:
     with pytest.raises(InputError) as refused:

@@ -53,10 +53,10 @@ def test_epochs_are_planned_by_the_settings_size(streams: Streams) -> None:
     assert player.plan.epoch == 1
 
 
-def test_recommended_is_what_was_learned_in_epoch_0_and_what_is_served_later(
+def test_epoch_0_recommends_the_learned_policy_and_later_epochs_the_served_one(
     streams: Streams,
 ) -> None:
-    """Nobody meets the last context: every action may be its best."""
+    """Nobody meets the last context, so any action may be its best."""
     setting = a_setting(streams("play"), n_contexts=5)
     player = EpochPlayer(setting)
     n = int(player.schedule.first * 20)

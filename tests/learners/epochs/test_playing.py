@@ -1,4 +1,4 @@
-"""The epoch learner in the arena; the oracle and pooled UCB are the yardsticks."""
+"""The epoch learner in the arena, compared with the oracle and pooled UCB."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def regrets(
 def test_a_coalition_costs_good_users_little(
     attack: str, contexts: int, actions: int, seed: int
 ) -> None:
-    """Uniform play costs about 0.3 (1 - 1/A) a round; a lasting lie 0.3 a round."""
+    """Uniform play costs about 0.3 (1 - 1/A) a round; a permanently wrong action 0.3 a round."""
     ours = regrets("epochs", attack, seed, contexts=contexts, actions=actions)
     assert ours.mean() < 0.5 * 0.3 * ROUNDS * (1 - 1 / actions)
     if attack == "push":  # the negative control

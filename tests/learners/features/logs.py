@@ -41,7 +41,7 @@ def shop_log(rng: np.random.Generator, *, is_pushed: bool = False) -> pa.Table:
 
 
 def linear_log(rng: np.random.Generator) -> pa.Table:
-    """Rewards are linear in three numbers of each visit, so that a tree is a poor fit."""
+    """Rewards are linear in three numbers of each visit, which trees fit poorly."""
     users = np.repeat(np.arange(N_USERS), 20)
     numbers = rng.standard_normal((len(users), 3))
     actions = rng.integers(3, size=len(users))
@@ -57,7 +57,7 @@ def linear_log(rng: np.random.Generator) -> pa.Table:
 
 
 def visits(rng: np.random.Generator, n: int = 2_000) -> tuple[pa.Table, np.ndarray]:
-    """Return fresh visits, and what is best for each."""
+    """Return new visits, and the best action of each."""
     country = rng.choice(["NO", "SE", "DE", "FR", "IT"], n)
     age = rng.uniform(18.0, 70.0, n)
     table = pa.table({"country": country, "age": age, "hour": rng.integers(24, size=n)})

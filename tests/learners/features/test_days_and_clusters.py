@@ -1,4 +1,4 @@
-"""Contexts learned from attributes on a cluster, and in a folder to which days are added."""
+"""Contexts learned from attributes on a cluster, and in a folder of tallies that grows by days."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_cluster_learns_the_same_leaves_bit_for_bit(
 def test_a_folder_keeps_the_leaves_of_its_first_log_and_refuses_others(
     rng: np.random.Generator, tmp_path: Path
 ) -> None:
-    """Rows whose values no leaf knows are left out, and counted in a note."""
+    """Rows with values unknown to all leaves are dropped, and counted in a note."""
     monday, tuesday = shop_log(rng), shop_log(rng)
     users = [f"new-{user}" for user in tuesday["user"].to_pylist()]
     country = np.array(tuesday["country"].to_pylist(), dtype=object)

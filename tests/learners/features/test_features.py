@@ -1,4 +1,4 @@
-"""Contexts learned from attributes, in peace and under attack."""
+"""Contexts learned from attributes, with and without an attack."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from unswayed.visible import percent
 def test_leaves_follow_the_attributes_that_matter_whoever_pushes(
     is_pushed: bool, rng: np.random.Generator
 ) -> None:
-    """Without a share of colluders to look for, the same log is lost to the push."""
+    """Without a stated share of colluders, the push succeeds on the same log."""
     log = shop_log(rng, is_pushed=is_pushed)
     asked, best = visits(rng)
     robust, naive = (
@@ -49,7 +49,7 @@ def test_nothing_is_split_when_one_action_is_best_for_everybody(rng: np.random.G
 def test_a_single_category_gives_the_decisions_of_a_context_column(
     rng: np.random.Generator,
 ) -> None:
-    """And the same numbers: a leaf per level is a table."""
+    """And with the same numbers: one leaf per level equals a table."""
     log = shop_log(rng, is_pushed=True)
     by_label = learn_log(log, context="country", alpha=0.12).policy
     by_feature = learn_log(log, features=["country"], alpha=0.12).policy
@@ -74,7 +74,7 @@ def test_the_order_of_the_rows_does_not_matter(rng: np.random.Generator) -> None
 def test_a_saved_policy_decides_for_attributes_as_before(
     rng: np.random.Generator, tmp_path: Path
 ) -> None:
-    """One by one, for a table, and after another day with the same leaves."""
+    """For one visit, for a table, and after another day with the same leaves."""
     log, (asked, _) = shop_log(rng), visits(rng, 200)
     learner = RobustMCB(0.1, features=FEATURES).fit(log)
     policy, path = learner.policy_, tmp_path / "policy.json"
@@ -98,7 +98,7 @@ def test_a_saved_policy_decides_for_attributes_as_before(
     "kind", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"]
 )
 def test_tables_are_predicted_row_by_row(kind: Any) -> None:
-    """Not one default action per column, as for a list; for one context column and for several."""
+    """A string is one default action, not one per character; for one or more context columns."""
     users = np.repeat(np.arange(60), 4)
     context = np.tile(["home", "search"], 120)
     actions = np.tile(["tea", "tea", "milk", "milk"], 60)
@@ -121,8 +121,8 @@ def test_tables_are_predicted_row_by_row(kind: Any) -> None:
     )
 
 
-def test_honest_intervals_come_from_users_who_had_no_say(rng: np.random.Generator) -> None:
-    """They are wider, allow for more colluders, and hold true means; decisions use everybody."""
+def test_honest_intervals_use_users_held_out_from_the_partition(rng: np.random.Generator) -> None:
+    """They are wider, allow for more colluders, and cover true means; decisions use all users."""
     log = shop_log(rng)
     options: dict[str, Any] = {"features": FEATURES, "alpha": 0.05, "reward_range": (0, 1)}
     plain = learn_log(log, **options).policy
@@ -174,8 +174,8 @@ def test_advice_does_not_cover_values_that_the_log_never_had(
     assert again.policy.counts.sum() == len(log) - 2
 
 
-def test_leaves_that_mix_what_the_logging_policy_used_are_noted(rng: np.random.Generator) -> None:
-    """Members like tea, and are shown it; nothing is mixed if the features tell them apart."""
+def test_leaves_that_mix_contexts_of_the_logging_policy_are_noted(rng: np.random.Generator) -> None:
+    """Members like tea and get it; no propensity note appears if the features separate them."""
     log = shop_log(rng)
     is_member = np.array([int(user[1:]) % 2 == 0 for user in log["user"].to_pylist()])
     preferred = np.where(is_member, "tea", "milk")
@@ -195,7 +195,7 @@ def test_leaves_that_mix_what_the_logging_policy_used_are_noted(rng: np.random.G
 
 
 def test_the_picture_of_the_tree_has_every_rule_and_decision(rng: np.random.Generator) -> None:
-    """A condition on every branch, and at every leaf its action and share of visits."""
+    """Each branch shows its condition, each leaf its action and share of visits."""
     policy = learn_log(shop_log(rng), features=FEATURES, alpha=0.1).policy
     axes = policy.plot_tree(Figure().subplots())
     words = [text.get_text() for text in axes.texts]
@@ -228,7 +228,7 @@ def test_bad_features_are_refused_with_the_way_out(rng: np.random.Generator) -> 
     assert "table or a file" in refusal(RobustMCB(features=["age"]).fit, events)
 
 
-def test_attributes_that_cannot_be_used_are_refused(rng: np.random.Generator) -> None:
+def test_unusable_attributes_are_refused(rng: np.random.Generator) -> None:
     learner = RobustMCB(alpha=0.1, features=FEATURES).fit(shop_log(rng))
     columns = {"country": ["NO", "DE"], "age": [30, 40], "hour": [3, 4]}
     assert "contexts is one mapping" in refusal(learner.predict, columns)

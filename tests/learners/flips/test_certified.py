@@ -1,4 +1,4 @@
-"""Flip fractions of whole decisions: brackets, attacks that were carried out, and labels."""
+"""Flip fractions of whole decisions: bounds, attacks that attain them, and labels."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_no_replacement_of_fewer_accounts_changes_a_tiny_decision(rng: np.random
                 break
         assert fewest is not None
         n_flipped += 1
-        # Ties may go either way, so the two bounds may differ by an account.
+        # Ties may go either way, so the two bounds may differ by one account.
         assert round(bounds.lower[0] * 9) <= fewest <= round(bounds.upper[0] * 9)
         assert bounds.upper[0] - bounds.lower[0] <= 1 / 9 + 1e-12
     assert n_flipped == 12
@@ -97,7 +97,7 @@ def test_no_removal_of_fewer_accounts_changes_a_tiny_decision(rng: np.random.Gen
                 assert decisions(after)[0] == leader
 
 
-def test_with_nobody_suspected_one_account_is_enough(rng: np.random.Generator) -> None:
+def test_with_no_assumed_colluders_one_account_is_enough(rng: np.random.Generator) -> None:
     """Negative control: without trimming the method is a plain mean."""
     tallies, design = sticky_world(rng, n_users=400, n_contexts=2, n_actions=2, n_plays=10)
     before = learned(tallies, design, 0.0)
@@ -108,7 +108,7 @@ def test_with_nobody_suspected_one_account_is_enough(rng: np.random.Generator) -
 def test_more_suspicion_withstands_more_accounts_when_the_lead_is_large(
     rng: np.random.Generator,
 ) -> None:
-    """Far apart means fall only when more is replaced than is trimmed at one end."""
+    """Well separated means change only if more is replaced than is trimmed at one end."""
     users = np.repeat(np.arange(500), 5)
     actions = users % 2
     rewards = np.where(actions == 1, 10.0, 0.0) + 0.1 * rng.standard_normal(users.size)
@@ -126,7 +126,7 @@ def test_more_suspicion_withstands_more_accounts_when_the_lead_is_large(
 
 
 def test_an_action_seen_by_few_is_lost_when_they_stay_away(rng: np.random.Generator) -> None:
-    """Six accounts met the chosen action, fewer than are trimmed of its group of fifty."""
+    """Six accounts played the chosen action, fewer than are trimmed of its group of fifty."""
     visitors = np.append(np.arange(0, 12, 2), np.arange(1, 9, 2))
     users = np.append(np.repeat(np.arange(100), 3), visitors)
     contexts = np.append(np.zeros(300, np.int64), np.ones(10, np.int64))
@@ -144,7 +144,7 @@ def test_an_action_seen_by_few_is_lost_when_they_stay_away(rng: np.random.Genera
     assert decisions(learned(fewer, design, 0.1))[1] != 0
 
 
-def test_rare_contexts_get_one_account(rng: np.random.Generator) -> None:
+def test_rare_contexts_are_certified_for_one_account(rng: np.random.Generator) -> None:
     tallies, design = uniform_world(rng, n_users=300, n_contexts=3, n_actions=2, n_plays=12)
     before = learned(tallies, design, 0.1)
     bounds = flip_bounds("paper", tallies, design, before, alpha=0.1)
@@ -156,7 +156,7 @@ def test_rare_contexts_get_one_account(rng: np.random.Generator) -> None:
 def test_loud_accounts_below_the_certified_share_change_no_decision(
     loud: float, rng: np.random.Generator
 ) -> None:
-    """Rewards of 0 and 1 in three contexts: loud accounts do not move where rewards start."""
+    """Rewards of 0 and 1 in three contexts: loud accounts do not move the origin of rewards."""
     tallies, design = sticky_world(rng, n_users=900, n_contexts=3, n_actions=3, n_plays=20)
     before = learned(tallies, design, 0.2)
     bounds = flip_bounds("paper", tallies, design, before, alpha=0.2)
@@ -164,7 +164,7 @@ def test_loud_accounts_below_the_certified_share_change_no_decision(
     for context, leader in enumerate(decisions(before)):
         n_loud = round(bounds.lower[context] * 900) - 1
         assert n_loud > 5
-        # The strongest supporters of the leader report nothing but loud rewards.
+        # The leader's strongest supporters report nothing but loud rewards.
         is_there = tallies.cells == context * 3 + leader
         supporters = owners[is_there][np.argsort(-tallies.sums[is_there], kind="stable")]
         is_loud = np.isin(owners, supporters[:n_loud])

@@ -10,7 +10,7 @@ from unswayed.learners.flips import flip_bounds
 from unswayed.learners.paper import learn_paper
 
 
-def test_a_method_without_certificates_gets_one_account() -> None:
+def test_a_method_without_certificates_is_certified_for_one_account() -> None:
     tallies = tallied(
         [(user, 0, user % 2, 1.0) for user in range(40)], n_users=44, n_contexts=1, n_actions=2
     )
@@ -24,7 +24,7 @@ def test_a_method_without_certificates_gets_one_account() -> None:
 
 
 def test_a_context_that_few_accounts_could_move_is_certified_up_to_there() -> None:
-    """Of groups of 30, 7 are trimmed at each end: 8 accounts, if the contexts stay in place."""
+    """In groups of 30, 7 points are trimmed at each end, so it takes 8 accounts."""
     tallies = tallied(
         [
             (user, context, user % 2, user % 2 + user % 5 / 10)

@@ -1,4 +1,4 @@
-"""Counts of replaced points, held to trying every way of replacing them."""
+"""Counts of replaced points, against brute force over all replacements."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_bounds_equal_trying_every_replacement(
 def test_removing_points_never_takes_fewer(
     first: list[float], second: list[float], data: st.DataObject
 ) -> None:
-    """The cut may fall by one for each removed point, as quantiles of a binomial count do."""
+    """The cut may decrease by one per removed point, as quantiles of a binomial count do."""
     groups = [first, second]
     cuts = [data.draw(st.integers(0, (len(group) - 1) // 2)) for group in groups]
     fewest = int(flips_of(groups, cuts).fewest[0])
@@ -113,13 +113,13 @@ def test_zeros_that_are_not_stored_count_like_stored_ones() -> None:
         assert getattr(stored, name).tolist() == getattr(implicit, name).tolist()
 
 
-def test_a_plain_mean_falls_to_a_single_point() -> None:
+def test_a_single_point_changes_a_plain_mean() -> None:
     """Negative control: without a cut, no margin protects."""
     assert flips_of([[100.0] * 50, [0.0] * 50], [0, 0]).fewest[0] == 1
 
 
 def test_a_column_that_takes_no_part_needs_a_replaced_point_to_do_so() -> None:
-    """All means are zero; the unseen first column wins the tie as soon as it is seen."""
+    """All means are zero; the unseen first column wins ties once it is seen."""
     flips = trimmed_flips(
         np.array([0.0, 0, 0]),
         np.array([1, 1, 1]),

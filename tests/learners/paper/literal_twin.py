@@ -57,7 +57,7 @@ def algorithm_2(
 ) -> tuple[np.ndarray, list[int]]:
     """Return mean rewards in the units of erratum 8, and the policy of line 12.
 
-    Rewards are measured from the median user's mean, as is done for rewards that are not binary.
+    Rewards are measured from the median user's mean, as for rewards that are not binary.
     """
     own_means = [
         np.mean([event.reward for event in events if event.user == user])

@@ -17,7 +17,7 @@ N_CONTEXTS = 6
 
 
 def uneven(rng: np.random.Generator, n_users: int = 300) -> Tallies:
-    """Return a log with users without a visit, and a few busy ones who flood context 4.
+    """Return a log with inactive users, and a few busy ones who flood context 4.
 
     The last context is so rare that the floor is its scale.
     """
@@ -32,7 +32,7 @@ def uneven(rng: np.random.Generator, n_users: int = 300) -> Tallies:
 
 
 def visits_of(tallies: Tallies) -> np.ndarray:
-    """Return how often each active user came to each context."""
+    """Return how often each active user visited each context."""
     visits = dense(tallies, tallies.counts).reshape(-1, N_CONTEXTS, 2).sum(axis=2)
     return np.asarray(visits[visits.sum(axis=1) > 0])
 

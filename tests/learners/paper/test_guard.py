@@ -1,4 +1,4 @@
-"""What worst-case intervals rule out, and what an allowed action can lose at most."""
+"""Actions excluded by worst-case intervals, and the largest possible loss of an allowed action."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def allowed_by(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 def test_the_best_action_is_allowed_and_allowed_ones_lose_at_most_two_widths(
     ends: np.ndarray, shares: np.ndarray
 ) -> None:
-    """Whatever the truth is inside of the intervals."""
+    """For every combination of means within the intervals."""
     low, high = np.sort(ends, axis=2).transpose(2, 0, 1)
     truth = np.clip(low + shares * (high - low), low, high)
     lost = truth.max(axis=1, keepdims=True) - truth
@@ -36,7 +36,7 @@ def test_the_best_action_is_allowed_and_allowed_ones_lose_at_most_two_widths(
     assert (lost <= 2 * widest + 1e-9)[allowed].all()
 
 
-def test_nothing_is_ruled_out_where_nothing_is_known() -> None:
+def test_nothing_is_excluded_without_knowledge() -> None:
     nan, inf = np.nan, np.inf
     low = np.array([[-inf, -inf, 0.1], [nan, nan, nan], [0.5, nan, 0.0]])
     high = np.array([[inf, inf, 0.2], [nan, nan, nan], [0.6, nan, 0.1]])
@@ -61,7 +61,7 @@ def test_an_action_is_ruled_out_if_another_of_its_context_lies_above_it(
 def pushed(
     rng: np.random.Generator, *, is_attacked: bool, n_users: int = 6000, n_plays: int = 20
 ) -> tuple[np.ndarray, CellIntervals, np.ndarray]:
-    """Return pooled means, the guard, and the truth where a tenth pushes the worst action."""
+    """Return pooled means, the guard, and the true means where a tenth push the worst action."""
     mu = np.array([0.75, 0.5, 0.1])
     users = np.repeat(np.arange(n_users), n_plays)
     actions = rng.integers(3, size=n_users)[users]
@@ -73,13 +73,13 @@ def pushed(
         users, np.zeros_like(users), actions, rewards, n_users=n_users, n_contexts=1, n_actions=3
     )
     pooled = np.bincount(actions, rewards) / np.bincount(actions)
-    # Users differ by less than this, as 0 and 1 do; lies do not.
+    # Users differ by less than this, as for 0 and 1; lies do not.
     design = replace(sticky_design(tallies), rewards=RewardBound(deviation=0.5))
     return pooled, guard_intervals(tallies, design, alpha=0.1), mu
 
 
-def test_the_guard_rules_out_what_a_coalition_has_talked_up(rng: np.random.Generator) -> None:
-    """The pooled mean is the negative control: it falls for the push."""
+def test_the_guard_excludes_what_a_coalition_has_pushed(rng: np.random.Generator) -> None:
+    """The pooled mean is the negative control: the push changes its decision."""
     pooled, guard, mu = pushed(rng, is_attacked=True)
     allowed = allowed_actions(guard)[0]
     assert pooled.argmax() == 2

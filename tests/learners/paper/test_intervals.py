@@ -27,7 +27,7 @@ def log(
     scale: float = 1.0,
     n_copies: int = 0,
 ) -> Tallies:
-    """Return a log in which a tenth push action 0; one of them with further copies of a lie."""
+    """Return a log in which a tenth push action 0; one of them repeats a lie many times."""
     n_events = N_USERS * N_PLAYS
     users = np.repeat(np.arange(N_USERS), N_PLAYS)
     contexts = rng.integers(N_CONTEXTS, size=n_events)
@@ -54,7 +54,7 @@ def log(
 
 
 def learned(tallies: Tallies, alpha: float = 0.1, *, known: RewardBound = KNOWN) -> Estimates:
-    """Learn with the design that the log shows."""
+    """Learn with the design inferred from the log."""
     design = replace(design_of_log(tallies, "auto"), rewards=known)
     return learn_paper(tallies, design, alpha=alpha)
 
@@ -98,7 +98,7 @@ def test_no_interval_is_a_point_and_every_one_is_in_order(
 
 
 def test_colluders_cannot_hide_that_rewards_are_binary(rng: np.random.Generator) -> None:
-    """What rewards are measured from stays; no interval rests on it."""
+    """The origin of rewards stays; no interval depends on it."""
     tallies = log(rng, "binary")
     users = np.repeat(np.arange(N_USERS), np.diff(tallies.indptr))
     is_bad = users < 0.1 * N_USERS
@@ -107,7 +107,7 @@ def test_colluders_cannot_hide_that_rewards_are_binary(rng: np.random.Generator)
     assert measure_units(tallies, alpha=0.1).origin == 0.0
 
 
-def test_rewards_with_many_values_are_not_taken_for_binary(rng: np.random.Generator) -> None:
+def test_rewards_with_many_values_are_not_treated_as_binary(rng: np.random.Generator) -> None:
     for kind in ("normal", "counts", "revenue"):
         tallies = log(rng, kind)
         users = np.repeat(np.arange(N_USERS), np.diff(tallies.indptr))
@@ -117,10 +117,10 @@ def test_rewards_with_many_values_are_not_taken_for_binary(rng: np.random.Genera
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("is_sticky", [True, False])
-def test_an_account_has_no_more_say_for_coming_more_often(
+def test_a_more_active_account_has_no_more_influence(
     streams: Streams, kind: str, is_sticky: bool
 ) -> None:
-    """From a thousand times the usual activity on, a million more visits change nothing."""
+    """Beyond a thousand times the usual activity, a million more visits change nothing."""
     busy = learned(log(streams("log"), kind, is_sticky=is_sticky, n_copies=10_000))
     busier = learned(log(streams("log"), kind, is_sticky=is_sticky, n_copies=1_000_000))
     plain = learned(log(streams("log"), kind, is_sticky=is_sticky))
@@ -131,7 +131,7 @@ def test_an_account_has_no_more_say_for_coming_more_often(
 
 
 def test_where_colluders_may_be_in_the_majority_there_is_no_bound(rng: np.random.Generator) -> None:
-    """A context that one in ten visits, while a third may collude."""
+    """A context visited by one user in ten, while a third may collude."""
     users = np.repeat(np.arange(600), 10)
     contexts = (rng.random(len(users)) < 0.01).astype(np.int64)
     actions = rng.integers(2, size=len(users))

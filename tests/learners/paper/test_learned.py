@@ -1,4 +1,4 @@
-"""What the paper's method returns beside its means."""
+"""Results of the paper's method beside its means."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def world(rng: np.random.Generator) -> tuple[Tallies, Design]:
     return tallies, sticky_design(tallies)
 
 
-def test_the_filter_of_rare_contexts_weighs_down_colluders_and_reports_what_it_did(
+def test_the_filter_of_rare_contexts_down_weights_colluders_and_reports_it(
     rng: np.random.Generator,
 ) -> None:
     tallies, design = world(rng)
@@ -97,7 +97,7 @@ def test_intervals_and_both_of_their_parts_fit_together(rng: np.random.Generator
 
 
 def test_a_context_that_nobody_visited_in_the_warm_up_stays_unknown() -> None:
-    """Its probability is zero, so nothing can be divided by it."""
+    """Its probability is zero, so nothing may be divided by it."""
     events = [(user, user % 3, user // 3 % 2, float(user % 7)) for user in range(60)]
     tallies = tallied(events, n_contexts=3, n_actions=2)
     warmup = tallied([(user, user % 2, 0, 0.0) for user in range(60)], n_contexts=3, n_actions=2)

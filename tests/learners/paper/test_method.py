@@ -117,7 +117,7 @@ def test_algorithm_1_equals_its_literal_twin(rng: np.random.Generator) -> None:
 def test_the_second_pass_of_algorithm_1_finds_what_the_flood_hid_from_the_first(
     rng: np.random.Generator,
 ) -> None:
-    """Erratum 5: the flood's own visits widen its coordinate; half of them are enough for that."""
+    """Erratum 5: visits of the flood itself widen its coordinate; half of them suffice."""
     nu = np.append(np.full(19, 0.998 / 19), 0.002)
     tallies = context_log(rng, nu, n_users=2000, n_plays=10, flooded=19, share=0.5)
     contexts, total = tallies.cells // 2, tallies.counts.sum()
@@ -133,7 +133,7 @@ def test_the_second_pass_of_algorithm_1_finds_what_the_flood_hid_from_the_first(
 
 
 def test_context_probabilities_survive_a_flood_of_a_rare_context(rng: np.random.Generator) -> None:
-    """The plain share of visits is the negative control; erratum 5 tells why one pass fails."""
+    """The plain share of visits is the negative control; erratum 5 explains why one pass fails."""
     nu = np.append(np.full(49, 0.999 / 49), 0.001)
     n_users, n_plays = 4000, 20
     tallies = context_log(rng, nu, n_users=n_users, n_plays=n_plays, flooded=49)
@@ -192,7 +192,7 @@ def logged(
     return tallies, mu
 
 
-def test_sticky_groups_hold_the_users_who_never_came(rng: np.random.Generator) -> None:
+def test_sticky_groups_include_users_who_never_came(rng: np.random.Generator) -> None:
     tallies, _ = logged(rng, is_sticky=True, n_users=400, n_plays=1)
     design = sticky_design(tallies)
     # Every user is in one group of every context; rounding moves at most half a user per action.

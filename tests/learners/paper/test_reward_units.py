@@ -1,4 +1,4 @@
-"""Where rewards are measured from: two values, or the median user's mean."""
+"""The origin of rewards: the smaller of two values, or the median user's mean."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Event = tuple[int, int, int, float]
 def two_values(
     n_low: int, n_high: int, n_odd: int = 0, *, low: float = 0.0, high: float = 1.0
 ) -> Tallies:
-    """Return a log of users who show the low value only, both, or something else.
+    """Return a log of users who report the low value only, both values, or another value.
 
     One further user has no interactions.
     """
@@ -34,14 +34,14 @@ def two_values(
 @pytest.mark.parametrize(
     ("counts", "alpha", "n_certain"),
     [
-        # As many as may collude, or a third of those who show the larger value.
+        # The number that may collude, or a third of the users who report the larger value.
         ((4, 6, 0), 0.1, 1),
         ((4, 6, 0), 0.11, 2),
         ((4, 6, 0), 0.4, 2),
         ((4, 5, 0), 0.4, 1),
         ((0, 9, 0), 0.4, 3),
         ((4, 6, 0), 0.0, 0),
-        # Those who break the rule are taken off: once from those who may, twice from the others.
+        # Rule breakers are subtracted: once from those who may collude, twice from the others.
         ((4, 6, 1), 0.2, 1),
         ((4, 8, 1), 0.2, 2),
         ((4, 8, 1), 0.1, 1),
@@ -54,7 +54,7 @@ def test_replacing_few_enough_accounts_does_not_change_the_two_values(
     counts: tuple[int, int, int], alpha: float, n_certain: int
 ) -> None:
     assert measure_units(two_values(*counts), alpha=alpha) == RewardUnits(0.0, n_certain)
-    # Other values are guessed from a sample, and nothing is certain.
+    # Other values are guessed from a sample, so nothing is certain.
     others = two_values(*counts, low=3.0, high=5.0)
     assert measure_units(others, alpha=alpha) == RewardUnits(3.0, 0)
 
@@ -83,12 +83,12 @@ def test_as_many_loud_accounts_as_are_certain_do_not_move_the_origin_of_rare_cli
 @pytest.mark.parametrize(
     ("counts", "alpha"),
     [
-        ((4, 8, 1), 0.0),  # one who breaks the rule where none may
-        ((4, 12, 2), 0.05),  # two where one may
-        ((4, 3, 2), 0.4),  # three who show both values for two who break the rule
+        ((4, 8, 1), 0.0),  # one rule breaker where none is allowed
+        ((4, 12, 2), 0.05),  # two where one is allowed
+        ((4, 3, 2), 0.4),  # three users with both values for two rule breakers
     ],
 )
-def test_too_many_who_break_the_rule_show_that_rewards_are_not_binary(
+def test_too_many_exceptions_show_that_rewards_are_not_binary(
     counts: tuple[int, int, int], alpha: float
 ) -> None:
     tallies = two_values(*counts)

@@ -51,7 +51,7 @@ def test_kept_actions_and_many_plays_bring_trimming_back() -> None:
 
 
 def loss(name: str, seed: int) -> float:
-    """Return what a learner loses with 12 contexts and 6 actions under nuke."""
+    """Return a learner's loss with 12 contexts and 6 actions under nuke."""
     instance = random_instance(
         n_contexts=12, n_actions=6, gap=0.3, rng=generator(seed), law=RewardLaw.GAUSSIAN
     )

@@ -12,16 +12,16 @@ from unswayed.compiled import compiled
 from unswayed.learners.baselines.tables import Baseline, index_of_best, means
 from unswayed.learners.interface import Setting
 
-# Ours: a usual level; it enters through a logarithm only.
+# Ours: a common choice; it enters through a logarithm only.
 FAILURE_PROBABILITY = 0.1
 
 
-# Ours: keeps the planned plays lambda/gap² above zero when rewards are absurd.
+# Ours: keeps the planned plays lambda/gap² positive for absurd rewards.
 LARGEST_GAP = 1e9
 
 
 class PlannedEpochs(Baseline):
-    """Plays actions in planned proportions and plans anew after each epoch, per context.
+    """Plays actions in planned proportions and replans after each epoch, per context.
 
     In an epoch the action with gap g is due n = lambda/g² plays, where
     lambda = constant · ln(8 K log2(T) / delta); the epoch lasts N = ceil(sum of n) arrivals of the
@@ -29,12 +29,12 @@ class PlannedEpochs(Baseline):
     the *planned* n, so that an adversary cannot steer the denominators.
 
     A context's horizon T is taken to be its even share of all interactions. Before a context ends
-    its first epoch the means of that epoch are recommended (ours: the originals minimise regret and
-    recommend nothing).
+    its first epoch the means of that epoch are recommended (ours: the original algorithms minimise
+    regret and recommend nothing).
     """
 
     # Ours; 1024 in the theorem of Gupta, Koren and Talwar. Five full epochs, 120,314 plays, fit
-    # into the 125,000 plays a context has in Figure 2(d); with the original constant epochs 1 and 2
+    # into the 125,000 plays per context of Figure 2(d); with the original constant epochs 1 and 2
     # alone would take up to 225,809.
     constant = 8.0
 
@@ -46,7 +46,7 @@ class PlannedEpochs(Baseline):
         # Gaps and planned plays of the running epoch, and estimates of the last complete one.
         self.gaps, self.planned = np.ones(shape), np.full(shape, self.unit_plays)
         self.estimates = np.full(shape, np.nan)
-        # The running epoch of each context, from 1, and the arrivals it still has.
+        # The running epoch of each context, from 1, and its remaining arrivals.
         self.epochs, self.remaining = np.ones((2, setting.n_contexts), dtype=np.int64)
         self._thresholds = np.empty(shape)
         self._sums, self._counts = np.zeros((2, *shape))
@@ -120,12 +120,13 @@ def _play_until_an_epoch_ends(
     return contexts.size, -1
 
 
-# Theirs: the share of its gap by which an action is held down when the best is sought.
+# Theirs: the share of its gap that is subtracted from an action's estimate in the search for the
+# best one.
 CAUTION = 1.0 / 16.0
 
 
 class Barbar(PlannedEpochs):
-    """Never drop an action, only play it less: gaps are estimated anew in every epoch.
+    """Never drop an action, only play it less: gaps are re-estimated in every epoch.
 
     After epoch m with estimates r: r* = max(r − gap/16) and the new gap is max(2^−m, r* − r).
 
@@ -173,14 +174,14 @@ class LiuStyle(PlannedEpochs):
 
 
 class ActiveArmElimination(Baseline):
-    """Layers that see ever fewer arrivals, and so ever less corruption, correct those below them.
+    """Layers that see fewer arrivals, and so less corruption, correct the layers below them.
 
     Lykouris, Mirrokni and Paes Leme (2018), per context. Layer l = 1..ceil(log2 T) gets an arrival
-    with probability 2^−l (what is left goes to layer 1). It plays the action it played least among
+    with probability 2^−l (the remainder goes to layer 1). It plays the action it played least among
     its active ones, or among those of the next layer that has any. An action whose mean in the
     layer is more than the two widths below another active one is deleted from the layer and from
-    all layers before it. With n plays in the layer the width is sqrt(x) + x,
-    x = log(4 K T log2(T)/delta)/n.
+    all layers before it. With n plays in the layer the width is sqrt(x) + x, x = log(4 K T
+    log2(T)/delta)/n.
 
     Guarantee: rewards in [0, 1], total corruption C: regret O((K C log(KT/delta) + log T) · sum
     over actions of log(KT/delta)/gap) with probability 1 − delta. C is linear in T when a fixed
@@ -216,7 +217,7 @@ class ActiveArmElimination(Baseline):
         every = np.arange(self.setting.n_contexts)
         first = np.argmax(self.is_active.any(axis=2), axis=1)  # the last layer is never empty
         known = means(self.sums[every, first], self.counts[every, first])
-        # An active action without a play comes after those with one, but before deleted ones.
+        # An active action without plays ranks below those with plays, but above deleted ones.
         known = np.where(np.isnan(known), np.finfo(np.float64).min, known)
         return np.where(self.is_active[every, first], known, -np.inf)
 
@@ -235,7 +236,7 @@ def _play_layers(
     actions = np.empty(contexts.size, dtype=np.int64)
     for t in range(contexts.size):
         s = contexts[t]
-        # Layer l − 1 if 2^−l ≤ u < 2^−(l−1), and layer 0 for what is left below.
+        # Layer l − 1 if 2^−l ≤ u < 2^−(l−1), and layer 0 otherwise.
         u, layer, edge = rng.random(), 0, 0.5
         while u < edge and layer < n_layers:
             layer, edge = layer + 1, edge * 0.5
@@ -255,7 +256,7 @@ def _play_layers(
 def _delete_beaten(
     sums: FloatArray, counts: FloatArray, is_active: BoolArray, layer: int, log_term: float
 ) -> None:
-    """Delete from layers 0..layer what lies wholly below another active interval of ``layer``."""
+    """Delete from layers 0..layer actions that are clearly worse than another in ``layer``."""
     best_lower_end = -np.inf
     for a in range(counts.size):
         if is_active[layer, a] and counts[a] > 0:

@@ -1,4 +1,4 @@
-"""Linear advice: ridge regression of rewards on attributes, shared and by action, in one pass."""
+"""Linear advice: ridge regression of rewards on attributes, shared and per action, in one pass."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from unswayed.events.attributes import AttributeColumn
 from unswayed.learners.features.encoding import Rows
 from unswayed.policy.partition import Feature, LinearAdvice, design_rows, first_columns
 
-#: Ours: prior precisions in plays: of shared effects, of an action's mean, and of its effects, of
-#: which the one with the smallest error on held-out users is taken.
+#: Ours: Ours: candidate prior precisions, in plays, of shared effects, of an action's mean, and of
+#: its effects; the one with the smallest error on held-out users is used.
 SHARED_PENALTY = 1.0
 BASE_PENALTY = 6.0
 PENALTIES = (6.0, 24.0, 96.0, 384.0, 1536.0, 6144.0)
 
-#: Ours: columns of the model, at most; beyond, there is no advice.
+#: Ours: maximum number of columns of the model; beyond it, there is no advice.
 MOST_COLUMNS = 1_500
 
-#: The choice of an action has to fit a small code.
+#: Largest number of actions whose code fits the narrow type of the advice.
 MOST_ACTIONS = 250
 
 
@@ -61,7 +61,7 @@ class _Moments:
         return _Moments(self.grams - other.grams, self.products - other.products)
 
     def effects(self, variance: float, penalty: float) -> tuple[FloatArray, FloatArray]:
-        """Return the shared effects b₀ and those of each action beyond, b_a.
+        """Return the shared effects b₀ and the additional ones of each action, b_a.
 
         b₀ is a ridge fit of all plays, b_a one of the residuals of an action's plays.
         """
@@ -87,7 +87,7 @@ def cross_fitted_advice(
     rows: Rows,
     folds: IntArray,
 ) -> tuple[LinearAdvice, IntArray] | None:
-    """Return the linear model of all users, and for each event the advice without its own fold.
+    """Return the linear model of all users, and cross-fitted advice for each event.
 
     ``folds`` has one number per user. None if the model would be too large.
     """
@@ -121,7 +121,7 @@ def cross_fitted_advice(
     advised = np.zeros(len(events), np.int64)
     for fold, part in enumerate(moments):
         chosen = of_rows == fold
-        # The other folds may lack a rare value, which the model of all users knows.
+        # The other folds may lack a rare value that the model of all users knows.
         held_out = {name: column[chosen] for name, column in columns.items()}
         advised[chosen] = model(everything - part).choices(features, held_out, is_always_known=True)
     return model(everything), advised

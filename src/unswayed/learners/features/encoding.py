@@ -13,16 +13,16 @@ from unswayed.events import Events
 from unswayed.events.attributes import AttributeColumn, Categories
 from unswayed.policy.partition import Feature
 
-#: Ours: bins of a number.
+#: Ours: maximum number of bins per number.
 MOST_BINS = 16
 
-#: Ours: levels of a category; rarer ones are one level, "other".
+#: Ours: maximum number of levels per category; rarer ones are merged into "other".
 MOST_LEVELS = 63
 
-#: Ours: users that a level needs.
+#: Ours: minimum number of users per level.
 LEVEL_USERS = 30
 
-#: Ours: events of a user beyond this many share their weight.
+#: Ours: number of events beyond which the weight of a user is capped.
 FULL_WEIGHT_EVENTS = 40
 
 SmallCodes = npt.NDArray[np.uint8]
@@ -40,8 +40,8 @@ class Rows:
 def event_weights(events: Events, min_propensity: float) -> FloatArray:
     """Return the weight of each event: bounded per user, and free of the logging policy.
 
-    A user's events beyond ``FULL_WEIGHT_EVENTS`` share the weight of so many. With propensities an
-    event weighs q_a/p, where q_a is the share of its action among all plays: then attributes are
+    A user's events beyond ``FULL_WEIGHT_EVENTS`` share the weight of that many. With propensities
+    an event weighs q_a/p, where q_a is the share of its action among all plays: then attributes are
     distributed alike under every action, and an action that was played with constant probability
     keeps weight 1.
     """

@@ -30,24 +30,26 @@ from unswayed.policy.partition import ADVICE, Feature, Nodes, Partition, single_
 from unswayed.tallies import Tallies, tally_events
 from unswayed.tallies.log_data import PreparedLog, digest_of
 
-#: Ours: users that every leaf needs, whatever alpha is.
+#: Ours: minimum number of users per leaf, whatever alpha is.
 MIN_USERS = 60
 
-#: Ours: folds of users over which advice and choice are cross-fitted.
+#: Ours: folds of users for cross-fitting advice and choice.
 N_FOLDS = 3
 
-#: Ours: plays by which the means of a leaf are shrunken to the log's when candidates are compared.
+#: Ours: prior plays that shrink the means of a leaf to those of the log when candidates are
+#: compared.
 _SHRUNKEN_BY = 20.0
 
-#: Ours: probability that a half of the users holds more colluders than honest intervals allow for.
+#: Ours: probability that half of the users hold more colluders than the honest intervals allow for.
 DELTA = 0.05
 
-#: Ours: probability of a note on leaves that mix what the logging policy told apart, if none does.
+#: Ours: probability of a false note on leaves that mix contexts of the logging policy.
 MIXED = 0.01
 
 ONE_LEAF = "one leaf"
 
-#: Ours: what is compared with it, and the share of the users, in units of alpha, that a leaf needs.
+#: Ours: alternative minimum share of the users per leaf, in units of alpha, and the value compared
+#: with it.
 CANDIDATES = {"tree": 1.0, "tree, small leaves": 0.0, ADVICE: 0.0}
 
 
@@ -59,16 +61,13 @@ class Shape:
     chosen: str  # name of the candidate
     # Cross-fitted gain of each candidate over the best single action.
     gains: dict[str, float] = field(default_factory=dict)
-    shaped_by: BoolArray | None = None  # shape (n_users,); who had a say in the shape
-    n_mixed: int = 0  # leaves in which rewards go with propensities
+    shaped_by: BoolArray | None = None  # shape (n_users,); users whose data shaped the partition
+    n_mixed: int = 0  # leaves in which rewards correlate with propensities
 
     def to_json(self) -> dict[str, Any]:
         """Return how the partition was chosen, as plain JSON values."""
-        return {
-            "chosen": self.chosen,
-            "n_leaves": len(self.partition.labels),
-            "gains": self.gains,
-        }
+        n_leaves = len(self.partition.labels)
+        return {"chosen": self.chosen, "n_leaves": n_leaves, "gains": self.gains}
 
 
 def stored_shape(
@@ -76,7 +75,7 @@ def stored_shape(
 ) -> Shape | None:
     """Return the shape of a folder of tallies, None without features; refuse other features.
 
-    ``has_log`` is whether a log is to be added; otherwise the folder says what the features are.
+    ``has_log`` is whether a log is to be added; otherwise the folder defines the features.
     """
     shape = None if partition is None else Shape(Partition.from_json(partition), "of the tallies")
     names = () if shape is None else shape.partition.names
@@ -92,7 +91,7 @@ def stored_shape(
     )
 
 
-#: The context of events whose attributes have values that the partition does not know.
+#: Context of events whose attribute values are unknown to the partition.
 NO_LEAF = "(no leaf)"
 
 
@@ -105,7 +104,7 @@ def in_leaves_of(
 ) -> Events:
     """Return events with the leaves of a partition as contexts.
 
-    Those without a leaf have the context ``NO_LEAF``; they are left out of what is learned from.
+    Events without a leaf have the context ``NO_LEAF``, and are not learned from.
     """
     leaves, labels = partition.leaves(columns), partition.labels
     has_leaf = leaves >= 0
@@ -122,7 +121,7 @@ def learn_shape(
     *,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Shape:
-    """Learn a partition of attributes from a log, some users of which may have been forged.
+    """Learn a partition of attributes from a log that some users may have forged.
 
     Parameters
     ----------
@@ -193,10 +192,10 @@ def learn_shape(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Choice:
-    """Candidates, compared by their value for users who did not shape them."""
+    """Candidates, compared by their value for held-out users."""
 
     grower: Grower
-    features: tuple[Feature, ...]  # the advice included
+    features: tuple[Feature, ...]  # including the advice
     folds: IntArray
     max_leaves: int
     alpha_users: float
@@ -236,7 +235,7 @@ class _Choice:
             is_held_out = self.folds[events.users] == fold
             nodes = self._grown(name, ~is_held_out, (N_FOLDS - 1) / N_FOLDS)
             tree = Partition(self.features, nodes)
-            # Codes that the growing folds lack: with the first leaf, which does the others no harm.
+            # Codes missing from the growing folds get the first leaf, which does no harm.
             leaves = np.maximum(tree.leaves_of_codes(list(rows.codes.T)), 0)
             shape = 2, len(tree.labels), events.n_actions
             cells = np.ravel_multi_index((is_held_out.astype(int), leaves, events.actions), shape)
@@ -248,7 +247,7 @@ class _Choice:
             played = ((reward + _SHRUNKEN_BY * overall) / (weight + _SHRUNKEN_BY)).argmax(axis=1)
             at, single = np.arange(len(played)), int(overall.argmax())
             means = held_out_reward / np.where(held_out > 0, held_out, np.nan)
-            # A leaf where either action was not played by these users says nothing.
+            # A leaf where these users did not play both actions is uninformative.
             lead = np.nan_to_num(means[at, played] - means[:, single])
             gain += float(held_out.sum(axis=1) @ lead)
             total += float(held_out.sum())
@@ -256,7 +255,7 @@ class _Choice:
 
 
 def _n_mixed(events: Events, weights: FloatArray) -> int:
-    """Return in how many contexts rewards go with the propensity of their action.
+    """Return the number of contexts in which rewards correlate with propensities.
 
     There an action has no single mean. In each cell the covariance of rewards and propensities,
     summed by user and divided by the root of the sum of squares, is compared with the bound
@@ -280,9 +279,9 @@ def _n_mixed(events: Events, weights: FloatArray) -> int:
 
 
 def _fixed_order(events: Events, columns: Mapping[str, AttributeColumn]) -> IntArray:
-    """Return the rows by user and a hash of their values.
+    """Return the rows ordered by user and a hash of their values.
 
-    So sums are the same to the last bit, however the log was ordered and cut into files.
+    So sums are the same to the last bit, whatever the order of the log and its division into files.
     """
     values = [events.actions.astype(np.uint64), bits(events.rewards)]
     if events.propensities is not None:
@@ -298,14 +297,14 @@ def _fixed_order(events: Events, columns: Mapping[str, AttributeColumn]) -> IntA
 def _mixed_hashes(events: Events) -> HashArray:
     """Return a hash of each user's label that depends on the whole log.
 
-    So nobody can choose a name to be in one half or fold.
+    So nobody can choose a name to get into a given half or fold.
     """
     digest = np.full(events.n_users, digest_of(events)[0], np.uint64)
     return row_hashes(user_hashes(events.user_labels)[None], digest)
 
 
 def larger_share(alpha: float, n_users: int) -> float:
-    """Return the share of colluders that a half of the users has at most, with 1 − ``DELTA``.
+    """Return an upper bound on the share of colluders in half of the users, at level ``DELTA``.
 
     By Hoeffding's inequality for draws without replacement, as the half is drawn by a hash that
     depends on the whole log: alpha + sqrt(log(1/δ)/n_users).
@@ -325,8 +324,8 @@ def larger_share(alpha: float, n_users: int) -> float:
 def with_partition(policy: Policy, log: PreparedLog, options: LearnOptions) -> tuple[Policy, str]:
     """Return the policy with its partition, and a note on how that was chosen.
 
-    In honest mode means and intervals are those of the users who had no say in the partition, with
-    a larger alpha; decisions are still those of all users.
+    In honest mode means and intervals are those of users whose data did not shape the partition,
+    with a larger alpha; decisions still use all users.
     """
     shape: Shape = log.shape
     policy = replace(policy, partition=shape.partition)
@@ -344,7 +343,7 @@ def with_partition(policy: Policy, log: PreparedLog, options: LearnOptions) -> t
     source = {**policy.source, "shape": shape.to_json()}
     if shape.shaped_by is not None:
         tallies = log.tallies
-        assert isinstance(tallies, Tallies)  # a cluster refuses honest
+        assert isinstance(tallies, Tallies)  # a cluster refuses the option honest
         share = larger_share(policy.alpha, tallies.n_users)
         others = np.flatnonzero(~shape.shaped_by)
         half = replace(tallies, bounds=()).of_users(others)

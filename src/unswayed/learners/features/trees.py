@@ -14,25 +14,26 @@ from unswayed.events.events import Codes
 from unswayed.learners.features.encoding import Rows, SmallCodes
 from unswayed.policy.partition import MISSING, Feature, Nodes, Split, single_split
 
-#: Ours: events that each side of a split needs.
+#: Ours: minimum number of events on each side of a split.
 MIN_EVENTS = 40
 
-#: Ours: cuts of one feature that are tried, best first, until both sides have enough users.
+#: Ours: maximum number of cuts per feature, best first, that are checked for enough users on both
+#: sides.
 _CUTS_TRIED = 6
 _CUTS_TRIED_IN_ALL = 24
 
-#: Ours: plays by which the means of a level are shrunken before levels are ordered.
+#: Ours: prior plays that shrink the means of a level before levels are ordered.
 _SHRUNKEN_BY = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What limits a tree."""
+    """Limits on the size of a tree."""
 
     max_leaves: int
-    min_users: float  # weight of the users that each side of a split needs
-    trusted_users: float  # the same for attributes that nobody can claim
-    strictness: float = 1.0  # multiple of the chi-square bound that a split has to exceed
+    min_users: float  # minimum weight of the users on each side of a split
+    trusted_users: float  # the same for trusted attributes
+    strictness: float = 1.0  # multiple of the chi-square bound that a split must exceed
 
 
 @compiled
@@ -166,7 +167,7 @@ class Grower:
         """Return the best split of some events, or None."""
         if len(rows) < 2 * MIN_EVENTS or growth.max_leaves < 2:
             return None
-        # Trees on the same events differ in what limits them: most of their nodes are the same.
+        # Trees on the same events differ only in their limits, so most of their nodes are shared.
         key = hashlib.blake2b(rows.data, digest_size=16).digest()
         if key not in self._cuts_of:
             self._cuts_of[key] = self._scored(rows)
@@ -296,7 +297,7 @@ def _orders(
 
 
 def design_effect(rows: Rows) -> float:
-    """Return by how much repeated plays of a user inflate the variance of an action's mean.
+    """Return the factor by which repeated plays of a user inflate the variance of an action's mean.
 
     The ratio of the variance of users' sums of residuals to that of independent plays, at least 1;
     the median over actions, so that a coalition that pushes one action does not decide it.

@@ -1,7 +1,7 @@
-"""The pages of the console: what the service's own routes return, as HTML.
+"""Pages of the console: the results of the service's own routes, as HTML.
 
-They are open with an admin's key, or from this machine while there is no key. Templates are in
-``assets/pages.html``; whatever they are given is text and is escaped, unless it is ``Markup``.
+Access requires an admin's key, or is limited to this machine while there is no key. Templates are
+in ``assets/pages.html``; all values are escaped, unless they are ``Markup``.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ COOKIE = "unswayed_console"
 
 SESSION_SECONDS = 12 * 3600  # Ours: lifetime of a session
 _LONGEST_FORM = 4_096  # Ours: bytes of a login form; a key has 64 characters
-_MOST_LETTERS = 2_000  # Ours: characters of a text that are shown; labels have at most 256 bytes
-_LONG = 24  # Ours: characters from which a cell gets a minimum width
+_MOST_LETTERS = 2_000  # Ours: maximum length of a shown text; labels have at most 256 bytes
+_LONG = 24  # Ours: length from which a cell gets a minimum width
 
-#: Ours: rows of tables and bars of pictures that are shown; the routes have all.
+#: Ours: maximum number of rows of tables and bars of pictures; the routes return all.
 MOST_ROWS = 60
 _MOST_BARS = 12
 _MOST_CONTEXTS, _MOST_ACTIONS = 40, 12
 
-#: Nothing is fetched from elsewhere, no script or style is inside of a page, nobody frames it.
+#: No resource of other hosts, no inline scripts or styles, no frames.
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
         "img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "x-content-type-options": "nosniff",
-    # "no-referrer" would also hide from us where a form comes from.
+    # "no-referrer" would also hide from us which site a form comes from.
     "referrer-policy": "same-origin",
     "cache-control": "no-store",
 }
@@ -138,7 +138,7 @@ def _explored(
         decided = sum(one["decisions"] for one in modes.values())
         explored = modes.get("explore", {"decisions": 0})["decisions"]
         rule = plan["contexts"].get(context, plan["unknown"])
-        # Those who are held back do not explore.
+        # The control group does not explore.
         rows.append(
             (context, decided, explored, rule["explorer_share"] * (1.0 - plan["control_share"]))
         )
@@ -150,7 +150,7 @@ def _mapped(policy: Mapping[str, Any]) -> Iterator[tuple[str, float, list[dict[s
     rows, shares = policy["mean_rewards"], policy["context_probabilities"]
     plain = policy["source"].get("plain_means", {})
     changed = policy["source"].get("changed", {})
-    # What all means lie in, with some room: intervals may be much wider.
+    # The range of all means, with a margin: intervals may be much wider.
     means = [cell["mean"] for row in rows.values() for cell in row.values()]
     means += [mean for row in plain.values() for mean in row.values()]
     known = [mean for mean in means if mean is not None] or [0.0]
@@ -226,7 +226,7 @@ _environment.globals.update(
     most_rows=MOST_ROWS,
     most_contexts=_MOST_CONTEXTS,
     most_actions=_MOST_ACTIONS,
-    #: A learning's steps, in order.
+    #: Steps of a learning job, in order.
     steps=("exporting", *STEPS, "publishing"),
 )
 _templates = _environment.from_string(_read("pages.html")).module
@@ -251,7 +251,7 @@ def _to(address: str) -> Response:
     return RedirectResponse(address, status_code=303, headers=HEADERS)
 
 
-#: Who looks while there are no keys; it may see every campaign.
+#: The viewer while there are no keys, who may see every campaign.
 _NOBODY = Key("", EVERY_CAMPAIGN, "admin", "", 0)
 
 Show = Callable[[Call, Key], Awaitable[Response]]
@@ -260,7 +260,7 @@ Source = Callable[[Call], Awaitable[Any]]
 
 
 def _viewer_of(request: Request) -> Key | None:
-    """Return the key of an admin who is signed in; None if they have to sign in first."""
+    """Return the key of the admin who is signed in; None if they have to sign in first."""
     service: Service = request.app.state.service
     if not service.needs_keys:
         check_origin(dict(request.scope["headers"]))
@@ -278,7 +278,7 @@ def _viewer_of(request: Request) -> Key | None:
 
 
 def _session_tag(service: Service, key: Key, expires: str) -> str:
-    # The name in front keeps these tags apart from all else that the secret is used for.
+    # The prefix separates these tags from other uses of the secret.
     said = f"unswayed console session {key.id} {expires} {key.hash}"
     secret = service.watcher.secrets.assignment
     return hmac.new(secret, said.encode(), hashlib.sha256).hexdigest()
@@ -328,7 +328,7 @@ def _page(
     area: str = "",
     status: int = 200,
 ) -> Response:
-    """Return a whole page with a macro in it; ``area`` says where in the navigation it is."""
+    """Return a whole page with a macro in it; ``area`` is the active entry of the navigation."""
     campaign = None if call is None else call.path.get("campaign")
     inside = content(name, *values)
     is_signed_in = viewer is not _NOBODY
@@ -336,7 +336,7 @@ def _page(
 
 
 def _page_of(name: str, title: str, area: str, *sources: Source) -> Show:
-    """Return a page that shows what some routes return; its title is the campaign's by default."""
+    """Return a page with the results of some routes; its title is the campaign's by default."""
 
     async def show(call: Call, viewer: Key) -> Response:
         values = [call.campaign, *[await source(call) for source in sources]]
@@ -346,7 +346,7 @@ def _page_of(name: str, title: str, area: str, *sources: Source) -> Show:
 
 
 def _part_of(name: str, source: Source) -> Show:
-    """Return a part of a page, for htmx to swap in, that shows what a route returns."""
+    """Return a part of a page, for htmx to swap in, that shows the result of a route."""
 
     async def show(call: Call, _: Key) -> Response:
         return _html(content(name, call.campaign, await source(call)))
@@ -355,7 +355,7 @@ def _part_of(name: str, source: Source) -> Show:
 
 
 def _done(work: Source, area: str) -> Show:
-    """Return a handler that does what a route does, and goes to a page of the campaign."""
+    """Return a handler that runs a route, and redirects to a page of the campaign."""
 
     async def show(call: Call, _: Key) -> Response:
         await work(call)
@@ -381,7 +381,7 @@ async def _live(call: Call, viewer: Key) -> Response:
 
 
 async def _live_rows(call: Call, viewer: Key) -> list[dict[str, Any]]:
-    """Return the campaigns that may be seen, with the totals of this moment."""
+    """Return the campaigns that the viewer may see, with current totals."""
     campaigns = (await endpoints.list_campaigns(call))["campaigns"]
     return [
         {
@@ -434,7 +434,7 @@ async def _users(call: Call, viewer: Key) -> Response:
 
 
 async def _audit_now(call: Call, _: Key) -> Response:
-    """Audit what was recorded so far; those who ask meanwhile get the same audit."""
+    """Audit all records so far; simultaneous requests share one audit."""
     running = call.service.audits
     task = running.get(call.campaign)
     if task is None:
@@ -470,7 +470,7 @@ async def _login(request: Request) -> Response:
         max_age=SESSION_SECONDS,
         httponly=True,
         samesite="strict",
-        # Behind a proxy only the browser knows whether the way to it is encrypted.
+        # Behind a proxy only the browser knows whether its connection is encrypted.
         secure=request.headers.get("origin", "").startswith("https://"),
     )
     return response

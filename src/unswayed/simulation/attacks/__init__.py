@@ -1,1 +1,1 @@
-"""Attacks: the rewards that colluders report, each with exactly the knowledge it declares."""
+"""Attacks: the rewards that colluders report, each using only the knowledge that it declares."""

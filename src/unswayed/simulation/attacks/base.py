@@ -21,7 +21,7 @@ Knob = float | int | str
 
 
 class Knowledge(Flag):
-    """What a coalition knows beyond its own accounts, its aim and the size of the world.
+    """Knowledge of a coalition beyond its own accounts, its aim and the size of the world.
 
     An oblivious attack knows nothing more; flags combine with ``|``.
     """
@@ -33,7 +33,7 @@ class Knowledge(Flag):
 
     @property
     def letters(self) -> str:
-        """Return the short form: O, or the letters B, A and H of what is known.
+        """Return the short form: O, or the letters B, A and H of its knowledge.
 
         >>> (Knowledge.HISTORIES | Knowledge.ALGORITHM).letters
         'AH'
@@ -51,7 +51,7 @@ LOUD_DEVIATIONS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """What the coalition wants: in each context one action up and one down.
+    """Goal of the coalition: in each context one action up and one down.
 
     A goal is not knowledge: a seller knows which product to promote and which rival to harm
     without knowing what either is worth. The arena names the best action as the rival.
@@ -63,11 +63,10 @@ class Aim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Briefing:
-    """What the coalition may know; asking for more than ``knows`` raises.
+    """The coalition's view of the world; reading more than ``knows`` raises.
 
-    ``lowest`` and ``highest`` are the ends of the rewards that look possible: 0 and 1 for binary
-    rewards, which anybody can see from one's own screen, else two deviations beyond means of 0 and
-    1.
+    ``lowest`` and ``highest`` are the smallest and largest plausible reward: 0 and 1 for binary
+    rewards, which every user can see, otherwise two deviations beyond means of 0 and 1.
     """
 
     knows: Knowledge
@@ -96,7 +95,7 @@ class Briefing:
 
     @property
     def context_probabilities(self) -> FloatArray:
-        """Return how often good users come with each context, shape (n_contexts,)."""
+        """Return the frequency of contexts among good users, shape (n_contexts,)."""
         return self._bandit("context_probabilities").context_probabilities
 
     @property
@@ -147,7 +146,7 @@ class Briefing:
 
 
 def reward_ends(instance: Instance) -> tuple[float, float]:
-    """Return the ends of the rewards that look possible; see `Briefing`."""
+    """Return the smallest and largest plausible reward; see `Briefing`."""
     margin = 0.0 if instance.law is RewardLaw.BERNOULLI else LOUD_DEVIATIONS * instance.deviation
     return -margin, 1.0 + margin
 
@@ -156,9 +155,9 @@ def reward_ends(instance: Instance) -> tuple[float, float]:
 class Turn:
     """The coalition's arrivals of one round, in order."""
 
-    round_number: int  # from 0; a round brings about one arrival per user
+    round_number: int  # from 0; a round has about one arrival per user
     accounts: IntArray  # shape (n,), positions in `Briefing.accounts`; one may come twice
-    contexts: IntArray  # shape (n,), those that nature gave these accounts, or those they chose
+    contexts: IntArray  # shape (n,), drawn by nature, or chosen by the accounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +173,7 @@ class PlayedRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What a coalition sees when it registers its accounts, before anybody arrives."""
+    """The world as a coalition sees it when it registers its accounts, before any arrivals."""
 
     n_users: int
     n_accounts: int
@@ -185,7 +184,7 @@ class Offer:
 
 @dataclass_transform(kw_only_default=True)
 class Attack(ABC):
-    """A coalition's plan. Its class names it, sums it up and says what it knows.
+    """A coalition's plan. Its class defines its name, summary and knowledge.
 
     An attack object plays one run: `begin` first, then for every round `contexts`, `rewards` and,
     if it knows histories, `observe`. Subclasses become dataclasses, and their fields are the knobs.
@@ -221,7 +220,7 @@ class Attack(ABC):
         return None
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
-        """Take the briefing and the attack's own randomness."""
+        """Store the briefing and the attack's own random generator."""
         if briefing.knows != self.knows:
             raise ForbiddenKnowledgeError(
                 f"{self.name} claims {self.knows.letters} but was briefed {briefing.knows.letters}."
@@ -230,12 +229,12 @@ class Attack(ABC):
         self.rng = rng
 
     def contexts(self, turn: Turn) -> IntArray:
-        """Return the contexts to arrive with, shape (n,); by default those nature gave."""
+        """Return the contexts of the arrivals, shape (n,); by default those drawn by nature."""
         return turn.contexts
 
     @abstractmethod
     def rewards(self, turn: Turn) -> FloatArray:
-        """Return the reward that each action would bring, shape (n, n_actions)."""
+        """Return the reward of each action, shape (n, n_actions)."""
 
     def target(self, turn: Turn) -> IntArray:
         """Return the action that each arrival promotes, shape (n,)."""
@@ -262,7 +261,7 @@ class Attack(ABC):
         rewards[rows, actions[rows]] = value
 
     def observe(self, played: PlayedRound) -> None:  # noqa: B027 - most attacks see nothing
-        """See a round that was played; only attacks that know histories are shown any."""
+        """Observe a played round; only attacks that know histories are shown any."""
 
 
 def fraction(default: float) -> float:
@@ -299,20 +298,20 @@ def knob(default: N, is_valid: Callable[[N], bool], rule: str) -> N:
 
 
 MEMORY_PER_CELL = 32
-"""Ours: how many past rewards of a (context, action) a replay chooses from."""
+"""Ours: number of past rewards per (context, action) that a replay draws from."""
 
 
 class Replaying(Attack):
     """An attack that sees histories and replays good users' past rewards as cover.
 
-    What was never seen gets an uninformative reward: a coin if rewards are binary, otherwise the
+    Unseen actions get an uninformative reward: a coin flip if rewards are binary, otherwise the
     middle of the range.
     """
 
     knows = Knowledge.HISTORIES
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
-        """Start with an empty memory."""
+        """Reset the memory for a new run."""
         super().begin(briefing, rng)
         self._is_ours = np.zeros(briefing.n_users, dtype=np.bool_)
         self._is_ours[briefing.accounts] = True

@@ -22,13 +22,15 @@ from unswayed.simulation.attacks.base import (
 
 
 class Loud(Attack):
-    """One end of the range for the action aimed at, the other end for all others."""
+    """One end of the range for the targeted action, the other end for all others."""
 
-    strength: float = fraction(1.0)  # probability that the action aimed at gets the lie, not a coin
-    filler: float = fraction(0.0)  # share of the rewards on other actions that are coins, for cover
+    # probability that the targeted action gets the lie instead of a coin flip
+    strength: float = fraction(1.0)
+    # share of the rewards on other actions that are coin flips, as cover
+    filler: float = fraction(0.0)
 
     def rewards_around(self, aimed_at: IntArray, value: float, elsewhere: float) -> FloatArray:
-        """Return rewards, shape (n, n_actions), for arrivals that aim at one action each."""
+        """Return rewards, shape (n, n_actions), for arrivals that target one action each."""
         n_arrivals = aimed_at.size
         shape = (n_arrivals, self.briefing.n_actions)
         rewards = np.full(shape, elsewhere)
@@ -65,9 +67,9 @@ class FrequencyFlood(Push):
 class ContextPoisoning(Push):
     """Push from the most frequent contexts (mode=crowd) or from the rarest (mode=inflate).
 
-    How frequent contexts are is counted from those nature gives to the coalition's own accounts.
-    A crowd comes with any of the A most frequent contexts (the paper's S₊); to inflate, all come
-    with the rarest context, so that it looks frequent.
+    The frequency of contexts is estimated from those that nature gives to the coalition's accounts.
+    A crowd visits any of the A most frequent contexts (the paper's S₊); to inflate, all visit the
+    rarest context, so that it looks frequent.
     """
 
     knows = Knowledge.ALGORITHM
@@ -125,7 +127,7 @@ class Extreme(Attack):
 
 
 class HeavyTail(Attack):
-    """Draws of a Cauchy law: positive for the target, negative for the rival, both elsewhere."""
+    """Cauchy draws: positive for the target, negative for the rival, both elsewhere."""
 
     scale: float = positive(1.0)  # the median size of a reward
 
@@ -142,16 +144,16 @@ class HeavyTail(Attack):
 class IdGrinding(Push):
     """Push from account names chosen to fall into one group of a guessable assignment.
 
-    The coalition hashes candidate names as the algorithm does, with the secret it believes in. Of
+    The coalition hashes candidate names as the algorithm does, with its guess of the secret. Of
     the group's names it takes the share that freely chosen names would give it,
-    alpha A / (1 - alpha + alpha A) instead of alpha; the other accounts have random names. Against
-    a secret that it does not hold, its names fall at random. The default is all zeros, as if the
-    hash were not keyed.
+    alpha A / (1 - alpha + alpha A) instead of alpha; the other accounts have random names. With a
+    wrong guess of the secret, its names fall into random groups. The default is all zeros, as if
+    the hash were not keyed.
     """
 
     knows = Knowledge.ALGORITHM
-    context: int = 0  # whose group is ground
-    secret: str = "00" * SECRET_BYTES  # what the coalition takes for it, in hexadecimal
+    context: int = 0  # the action whose group is targeted
+    secret: str = "00" * SECRET_BYTES  # the coalition's guess of the secret, in hexadecimal
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -182,7 +184,7 @@ class Shilling(Attack):
     """Praise the target from an ordinary-looking profile."""
 
     knows = Knowledge.BANDIT
-    strength: float = fraction(1.0)  # probability of the lie; else the reward is the profile's
+    strength: float = fraction(1.0)  # probability of the lie; otherwise the reward is the profile's
 
     def profile(self, turn: Turn) -> FloatArray:
         """Return the ordinary-looking rewards, shape (n, n_actions)."""
@@ -214,13 +216,13 @@ class Bandwagon(Shilling):
 
 
 class PowerUser(Shilling):
-    """Honest accounts that come as often as c_L allows, except for praising the target."""
+    """Accounts that come as often as c_L allows, honest except that they praise the target."""
 
     is_eager = True
 
 
 class RunnerUpSwap(Attack):
-    """Best and runner-up exchanged, honest about everything else.
+    """Swap best and runner-up, and be honest about everything else.
 
     ``strength`` is the probability that a reward is the end of the range (highest for the
     runner-up, lowest for the best); otherwise it is an honest draw of the other action. 0 is a pure

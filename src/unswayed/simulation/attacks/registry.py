@@ -1,4 +1,4 @@
-"""All attacks by name, those that play others part of the time, and how to make one from text."""
+"""All attacks by name, wrappers that play others part of the time, and parsing of knobs."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class Wrapper(Replaying):
 class Sleeper(Wrapper):
     """Replays good histories for a while, then plays another attack.
 
-    ``wake`` is the share of the rounds slept through. The default is what the paper's method spends
-    on context probabilities before it looks at rewards.
+    ``wake`` is the share of the rounds slept through. The default is the part that the paper's
+    method spends on context probabilities before it uses rewards.
     """
 
     wake: float = fraction(0.2)
@@ -85,7 +85,7 @@ class Sleeper(Wrapper):
 class OnOff(Wrapper):
     """Replays good histories and plays another attack in turns, epoch by epoch."""
 
-    period: int = at_least(1, 5)  # rounds in an epoch; the first epoch is good
+    period: int = at_least(1, 5)  # rounds per epoch; the first epoch is honest
 
     def is_awake(self, round_number: int) -> bool:
         return (round_number // self.period) % 2 == 1
@@ -130,7 +130,7 @@ ATTACKS: dict[str, type[Attack]] = {
 
 
 def attacks_by_name() -> dict[str, type[Attack]]:
-    """Return all attacks by name, those of plugins included."""
+    """Return all attacks by name, including those of plugins."""
     load_plugins()
     return ATTACKS
 
@@ -144,7 +144,7 @@ def knobs_of(kind: type[Attack]) -> dict[str, Knob]:
 
 
 def make_attack(name: str, knobs: Mapping[str, Knob] | None = None) -> Attack:
-    """Make a fresh attack by its name, with knobs; text is read as the type of the default.
+    """Create a fresh attack from its name and knobs; text is parsed as the type of the default.
 
     Attacks that wrap another name it by ``inner``, and its knobs start with ``inner.``.
 

@@ -1,4 +1,4 @@
-"""Quiet attacks: shifts from best to runner-up, lies that are spread over accounts, hiding urns.
+"""Quiet attacks: shifts from best to runner-up, lies spread over accounts, and hiding urns.
 
 Shifts are sized to evade filters or trimming, or to incriminate honest users.
 """
@@ -31,7 +31,7 @@ from unswayed.simulation.attacks.base import (
 
 
 class Shifting(Attack):
-    """Honest draws, shifted and noise-free where a shift applies; binary ones are drawn with it."""
+    """Honest draws, shifted and noise-free where a shift applies; binary ones drawn with it."""
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         super().begin(briefing, rng)
@@ -64,8 +64,8 @@ class HideInCovariance(Shifting):
     that all lie D from the mean add alpha (1 - alpha) D², so the variance is T times the honest
     one for D = sigma sqrt(m) sqrt((T - 1 + alpha) / (alpha (1 - alpha))): a shift of D / m a play.
     With k directions the coalition splits into k parts, each with its own share of the contexts;
-    each part is smaller, so it may shift farther. T, the threshold, is the top eigenvalue, relative
-    to the honest one, that passes unseen.
+    each part is smaller, so it may shift farther. T, the threshold, is the largest top eigenvalue,
+    relative to the honest one, that passes undetected.
     """
 
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
@@ -93,7 +93,7 @@ class VarianceShell(Shifting):
     """
 
     knows = Knowledge.BANDIT
-    radius: float = positive(1.0)  # the distance, in units of a good user's typical one
+    radius: float = positive(1.0)  # the distance, in units of a typical good user's
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         super().begin(briefing, rng)
@@ -104,11 +104,11 @@ class VarianceShell(Shifting):
 class Subtractive(Attack):
     """Honest draws with one tail withheld: best of k for the target, worst for the rival.
 
-    Every reward is one that a good user gives as well; what is missing is the other tail.
+    Every reward is one that a good user may give; only the other tail is missing.
     """
 
     knows = Knowledge.BANDIT
-    draws: int = at_least(1, 4)  # honest draws to choose from; 1 is honest
+    draws: int = at_least(1, 4)  # number of honest draws to choose from; 1 is honest
 
     def rewards(self, turn: Turn) -> FloatArray:
         briefing = self.briefing
@@ -122,16 +122,16 @@ class Subtractive(Attack):
 
 
 class Framing(Shifting):
-    """Pulls too little to change decisions, so that honest users are accused.
+    """Shifts too small to change decisions, designed to incriminate honest users.
 
     A search for two populations finds them, and only one of the two hypotheses changes decisions:
-    the wrong one, by which the users who favour the best action most are the colluders. Accounts
-    have no noise, so that honest users are the ones with long tails. Decoys go far to
-    the other side, so that users who favour the best action do not look like the majority.
+    the wrong one, in which the colluders are the users who favour the best action most. Accounts
+    have no noise, so that honest users have the long tails. Decoys are far on the other side, so
+    that users who favour the best action do not look like the majority.
     """
 
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
-    strength: float = positive(0.7)  # pull on all users' means, in gaps; 1 changes decisions
+    strength: float = positive(0.7)  # pull on the mean of all users, in gaps; 1 changes decisions
     decoys: float = fraction(0.0)  # share of the accounts that pull the other way
     reach: float = positive(3.0)  # how much farther a decoy pulls than other accounts
 
@@ -165,9 +165,10 @@ class Framing(Shifting):
 
 
 class Scapegoats(Framing):
-    """Changes decisions, while a few accounts lie far on the other side.
+    """Changes decisions, with a few accounts far on the other side.
 
-    They are there to be accused in the others' place, or to make the others look like the majority.
+    These are meant to be flagged in place of the others, or to make the others look like the
+    majority.
     """
 
     strength: float = positive(1.5)
@@ -178,15 +179,15 @@ class HidingOneSided(Attack):
     """The paper's E^(n): histories that make the best action look like the runner-up.
 
     Rewards of contested actions come from urns whose counts hide which action is best. Every
-    account has an urn of ``plays`` rewards for each context. It draws from it at each visit of the
+    account has an urn of ``plays`` rewards for each context. It is drawn from at each visit of the
     context, whether or not the contested action is then played: the order in an urn is uniformly
-    random, so what is shown of it is hidden just as well as a beginning of it.
+    random, so any part of it is hidden as well as its beginning.
     """
 
     name = "hiding"
     knows = Knowledge.BANDIT
     is_two_sided: ClassVar[bool] = False
-    plays: int = at_least(0, 0)  # length n of the histories; 0: a context's expected visits
+    plays: int = at_least(0, 0)  # length n of the histories; 0 for a context's expected visits
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         super().begin(briefing, rng)
@@ -210,7 +211,7 @@ class HidingOneSided(Attack):
         briefing = self.briefing
         best, runner_up = briefing.mean_rewards[context, self._ranking[context, :2]]
         if best <= runner_up:
-            return []  # a tie hides itself
+            return []  # a tie needs no hiding
         visits = briefing.interactions_per_user * briefing.context_probabilities[context]
         plays = self.plays or max(1, round(visits))
         arguments = (best - runner_up, plays, briefing.alpha)
@@ -231,19 +232,20 @@ class HidingTwoSided(HidingOneSided):
 class Focus(Attack):
     """Honest except on target and rival in a few contexts, the same for all accounts.
 
-    Too few coordinates move for a spectrum to show it. In rare contexts, searches that look at
-    frequent ones first see nothing.
+    Too few coordinates change for a spectrum to reveal it. In rare contexts, searches that start
+    with frequent ones miss it.
     """
 
     knows = Knowledge.BANDIT
-    share: float = fraction(0.1)  # of the contexts that are attacked, at least one of them
+    share: float = fraction(0.1)  # share of contexts that are attacked, at least one
     mode: str = one_of(("frequent", "rare", "random"), "frequent", kind="mode of focus")
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         super().begin(briefing, rng)
         order = rng.permutation(briefing.n_contexts)
         if self.mode != "random":
-            # Of equally frequent contexts any: the sort is stable on the shuffled order.
+            # Equally frequent contexts are ordered randomly: the sort is stable on the shuffled
+            # order.
             frequencies = briefing.context_probabilities[order]
             sign = -1.0 if self.mode == "frequent" else 1.0
             order = order[np.argsort(sign * frequencies, kind="stable")]
@@ -263,13 +265,14 @@ class Ladder(Shifting):
 
     Clustering that joins users who look alike, link by link, puts everybody into one
     cluster: the first rung looks like a good user, each rung like the next, and the accounts on the
-    top pull as far as they like. Accounts have no noise where they lie, so that neighbours look
-    alike for longer.
+    top pull as far as they like. Accounts have no noise in the cells where they lie, so that
+    neighbours look alike for longer.
     """
 
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
-    height: float = positive(8.0)  # shift of the top, in deviations of a reward
-    rungs: float = fraction(0.5)  # share of the accounts on rungs, evenly spaced; others: the top
+    height: float = positive(8.0)  # shift of the top rung, in deviations of a reward
+    # share of the accounts on evenly spaced rungs; others are at the top
+    rungs: float = fraction(0.5)
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         super().begin(briefing, rng)
@@ -279,18 +282,19 @@ class Ladder(Shifting):
 
 
 FARTHEST_EDGE = 5.0
-"""Ours: where trimming no longer covers the coalition the edge is at infinity; this is enough."""
+"""Ours: where trimming no longer covers the coalition the edge is at infinity; this stands for
+it."""
 
 LARGEST_MEMORY = 50_000_000
-"""Ours: cells over all accounts that are kept in memory, 0.6 GB."""
+"""Ours: maximum number of cells over all accounts that are kept in memory, 0.6 GB."""
 
 
 def trim_edge(*, alpha: float, trim: float) -> float:
     """Return where user means should lie, in standard deviations of good users' means.
 
-    With a share ``trim`` cut at each end, x* = Phi^-1(1 - (trim - alpha) / (1 - alpha)): beyond x*
-    are just so many good users that they and the coalition together fill what is cut. The bias
-    is then as large as with rewards at infinity, from rewards that look ordinary.
+    With a share ``trim`` cut at each end, x* = Phi^-1(1 - (trim - alpha) / (1 - alpha)): the good
+    users beyond x* and the coalition together are exactly the share that is cut. The bias is then
+    as large as with infinite rewards, but the rewards look ordinary.
 
     >>> round(trim_edge(alpha=0.1, trim=0.2), 4)
     1.2206
@@ -304,11 +308,11 @@ def trim_edge(*, alpha: float, trim: float) -> float:
 class TrimEdge(Replaying):
     """Account means just where trimming stops: up on the target, down on the rival.
 
-    Means and deviations of good users are read off the histories. Each reward tops up the
+    Means and deviations of good users are estimated from the histories. Each reward tops up the
     account's total in that (context, action) to n mu + x* sigma sqrt(n), so that its mean over n
-    plays lies x* deviations of such a mean from mu. Binary totals are rounded. Of an account's
-    visits to a context in one round the first makes up for what is missing, the others add their
-    own part. Other actions replay good histories.
+    plays lies x* deviations of such a mean from mu. Binary totals are rounded. In each round, an
+    account's first visit to a context makes up for the deficit, the others add their own part.
+    Other actions replay good histories.
     """
 
     knows = Knowledge.ALGORITHM | Knowledge.HISTORIES
@@ -374,8 +378,8 @@ class TrimEdge(Replaying):
             result: FloatArray = n * means + edge * deviations * np.sqrt(n)
             return result
 
-        # If every visit of a round made up for all that is missing, totals would overshoot by more
-        # in every round.
+        # If every visit of a round made up for the whole deficit, totals would overshoot more in
+        # every round.
         rewards = total(plays + 1) - np.where(earlier == 0, self._sums[places], total(plays))
         if self.briefing.is_binary:
             rewards = (rewards > 0.5).astype(np.float64)
@@ -389,7 +393,8 @@ DIRECTIONS = {"up": (1.0, 0.0), "down": (0.0, -1.0), "both": (1.0, -1.0)}
 class ShiftedReplay(Replaying):
     """Replays good users' rewards, moved up on the target and down on the rival."""
 
-    magnitude: float = fraction(0.3)  # in ranges of rewards; of binary ones, probability of a lie
+    # in ranges of rewards; for binary ones, the probability of a lie
+    magnitude: float = fraction(0.3)
     direction: str = one_of(DIRECTIONS, "both", kind="direction")
 
     def rewards(self, turn: Turn) -> FloatArray:
