@@ -1,8 +1,8 @@
 """A coalition: a second population whose tilts are free in every cell, found by EM.
 
 Colluders have the tilts d1 and no tastes of their own beyond the honest ones; honest accounts have
-d0. Membership follows from the likelihoods and a prior by activity. Starts come from the accounts'
-residuals alone and do not know which action wins.
+d0. Membership follows from the likelihoods and a prior by activity. Starts depend only on the
+accounts' residuals, not on which action wins.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ USUAL_TASTE = 0.3
 """Root mean square of the loadings from which tastes are fitted."""
 
 N_SKEWED = 3
-"""Directions of either kind that starts are taken from."""
+"""Number of directions of either kind from which starts are taken."""
 
 SHORT_STEPS, LONG_STEPS, N_FINALISTS = 3, 8, 2
 """Steps of EM from every start, steps from the best, and how many of them."""
@@ -132,7 +132,7 @@ class Search:
             starts.append(np.where(known, 0.9, 0.0))
         finals: list[Coalition] = []
         with ThreadPoolExecutor(N_THREADS) as pool:
-            # Tastes may hide a coalition, and a coalition may be taken for tastes: both are tried.
+            # A coalition may be hidden by tastes, or be mistaken for tastes: both are tried.
             for honest in [self.plain] if self.best is self.plain else [self.plain, self.best]:
                 fits = list(pool.map(partial(self._short, honest), starts))
                 finals += pool.map(self._long, _distinct(fits)[:N_FINALISTS])
@@ -279,7 +279,7 @@ class Search:
 
     def _starts(self) -> list[FloatArray]:
         """Return members along skewed directions, of few cells and of actions, and unusual ones."""
-        # Levels may have absorbed a coalition that praises one action and sinks another.
+        # Levels may have absorbed a coalition that pushes one action and nukes another.
         unusual = 0.9 * (1.0 - self.plain.classes[0])
         return [
             *self._most_skewed(self.places),
@@ -369,7 +369,7 @@ def _kept(z: FloatArray) -> FloatArray:
 
 
 def _distinct(fits: list[Coalition]) -> list[Coalition]:
-    """Return the fits by descending gain, those left out that are like a better one."""
+    """Return the fits by descending gain, without near-duplicates of better ones."""
     kept: list[Coalition] = []
     for fit in sorted(fits, key=lambda fit: -fit.gain):
         if not any(correlation(fit.members, other.members) > ALIKE for other in kept):

@@ -28,7 +28,7 @@ MOST_INFLUENCE = 3.0
 """No account counts more than this many times the average account, in a cell and in all."""
 
 LEAST_CORRELATION = 0.05
-"""Plays of one account in one cell are worth at most 20: no account repeats itself for nothing."""
+"""The plays of one account in one cell count as at most 20."""
 
 ONE_CELL_CORRELATION = 0.001
 """The same where accounts meet a single cell: there the level of an account is all that its plays
@@ -38,7 +38,8 @@ FEWEST_REPEATS = 50.0
 """Repeated plays from which the intraclass correlation is estimated."""
 
 TASTES = (1, 3)
-"""Factors of taste beside the level that are tried; the best are used, prices paid."""
+"""Numbers of taste factors beside the level that are tried; the best one by penalised likelihood is
+used."""
 
 THRESHOLD, N_DIRECTIONS, MOST_CELLS = 2.0, 3, 500
 """Standard errors within which a covariance of cells is set to zero, directions of accounts' scores
@@ -377,7 +378,7 @@ def _levelled(
     start: Honest, accounts: Accounts, law: Law, weights: FloatArray, n_steps: int
 ) -> Honest:
     """Fit the classes of levels and the covariance by EM."""
-    # Free tilts of cells, as those of a coalition's rivals: else these would fit noise for nothing.
+    # Penalised tilts of cells, like those of a coalition's rivals: free ones would fit noise.
     plays, scores = accounts.sums(weights, len(law.means))
     tilts = law.solve(scores, plays + 2.0, np.zeros(len(law.means)))
     fit = start
@@ -413,7 +414,7 @@ def class_levels(
         _, slope, curvature = law.at(tilts + levels[k])
         step = float((scores - plays * slope).sum() / max(float((plays * curvature).sum()), 1e-9))
         out[k] = np.clip(levels[k] + np.clip(step, -1.0, 1.0), -LARGEST_TILT, LARGEST_TILT)
-    # A class stays on its side: two equal ones would say the same twice.
+    # The classes keep their order: two equal ones would be redundant.
     out[1], out[2] = max(out[1], 0.3), min(out[2], -0.3)
     return out
 
@@ -463,7 +464,7 @@ def likelihoods(
 ) -> Likelihoods:
     """Return log-likelihoods of accounts that are honest, with ``tilts`` and a level, or collude.
 
-    Tilts have shape (n_cells,); ``colluding`` are those of colluders, None for none.
+    Tilts have shape (n_cells,); ``colluding`` are the parameters of colluders, None for none.
     """
     n = len(honest.levels)
     hypotheses = [tilts + level for level in honest.levels]

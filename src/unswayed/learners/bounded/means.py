@@ -179,7 +179,7 @@ def shrunken(
     """Return posterior means of context + action + cell effects, and the variances of these.
 
     In units of each context's deviation, so that contexts with large rewards do not dictate to
-    others. Contexts have levels of their own, which are not shrunken: decisions are taken within
+    others. Contexts have their own levels, which are not shrunken: decisions are taken within
     contexts. The variances of the other effects are estimated by EM unless given; the result is
     linear in the means once they are.
     """

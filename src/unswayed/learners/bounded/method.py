@@ -122,7 +122,7 @@ class Group:
         """
         shift = np.nan_to_num(self.shift)
         other = means + self.shift if self.is_flagged else means - self.shift
-        # Who lowers all actions but one raises that one.
+        # Lowering all actions but one raises that one.
         usual = np.median(shift, axis=1, keepdims=True) if shift.shape[1] > 2 else 0.0
         up, down = np.maximum(shift - usual, 0.0), np.maximum(usual - shift, 0.0)
         raises = bool(up.sum(axis=0).max() >= down.sum(axis=0).max())
@@ -230,7 +230,7 @@ def learn_bounded(
     means, cells = found.means, found.cells
     is_known = ~np.isnan(means)
     is_allowed = allowed_actions(guard)
-    # Where nothing is known of what is allowed, nothing is ruled out.
+    # Where nothing is known about allowed actions, none is excluded.
     is_excluded = ~is_allowed & (is_allowed & is_known).any(axis=1, keepdims=True)
     plain = best_known(means)
     decisions = smallest_regret(means, found.stories, is_excluded)
@@ -360,7 +360,8 @@ def find_coalitions(
             is_flagged = bool(strength >= 1.0) or verdict == "fake"
             group = Group(members, is_flagged, coalition.gain, strength, means - story)
             judged.append((group, coalition))
-        # The clearest group first, even if no decision depends on it: others may be its mirror.
+        # The clearest group first, even if no decision depends on it: others may be its mirror
+        # image.
         judged.sort(key=lambda one: -one[0].evidence)
         if not any(group.is_flagged or group.evidence >= clear for group, _ in judged):
             groups += [group for group, _ in judged]
@@ -380,7 +381,7 @@ def find_coalitions(
 
 
 def _leads(means: FloatArray, actions: IntArray) -> FloatArray:
-    """Return by how much one action of each context leads the others."""
+    """Return the lead of one action of each context over the others."""
     rows = np.arange(len(means))
     others = np.where(np.isnan(means), -np.inf, means)
     others[rows, actions] = -np.inf
@@ -403,11 +404,11 @@ class Reviewed:
 
     @classmethod
     def nobody(cls, n_users: int) -> Reviewed:
-        """Return that no account was reviewed."""
+        """Return a review of no accounts."""
         return cls(np.zeros(n_users, np.bool_), np.zeros(n_users, np.bool_))
 
     def verdict(self, members: FloatArray) -> Literal["honest", "fake", "open"]:
-        """Return what most of the reviewed members of a group are, if any was reviewed."""
+        """Return the majority status of the reviewed members of a group, if any was reviewed."""
         honest, fake = float(members @ self.is_honest), float(members @ self.is_fake)
         if honest + fake < 1.0 or honest == fake:
             return "open"

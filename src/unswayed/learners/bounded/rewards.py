@@ -1,8 +1,8 @@
-"""How rewards are read: the one place that looks at single rewards.
+"""How rewards are interpreted: the only place that reads single rewards.
 
-Tallies hold the plays, mean and variance of an account's rewards in a cell. ``read_rewards`` finds,
-for each context, the categories that rewards fall into and the range in which they are believed.
-Clicks, stars, baskets, dwell times, counts, costs and refunds then have one likelihood.
+Tallies hold the plays, mean and variance of an account's rewards in a cell. ``read_rewards`` finds
+the categories of rewards in each context, and the range to which they are clipped. Clicks, stars,
+baskets, dwell times, counts, costs and refunds then have one likelihood.
 """
 
 from __future__ import annotations
@@ -36,22 +36,23 @@ MOST_ATOMS, LEAST_ATOM, COVERED = 10, 0.01, 0.99
 """Up to ten values, each with 1 % of the rewards, are categories if they cover 99 % of them."""
 
 LONGEST_SCALE = 20.0
-"""A scale is at most this many times as long as the range of most rewards: one account that reports
-a million does not make a million a rating."""
+"""A scale is at most this many times as long as the range of most rewards, so that one account with
+a reward of a million cannot make rewards look like a rating scale."""
 
 DOMINANT = 0.5
-"""A value at one end with this share of the rewards stands for no answer, such as no purchase."""
+"""An extreme value with this share of the rewards counts as no response, such as no purchase."""
 
 QUANTILES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
 """Edges of the categories of other rewards, beside that of the commonest or median one."""
 
 TAIL_QUANTILES, TAIL_EDGE = (0.4, 0.7), 2.5
-"""Rewards are clipped where a log-normal tail through these quantiles of accounts' farthest rewards
-reaches at ``TAIL_EDGE`` deviations; those beyond are a category of their own.
-Fewer than .3 of the accounts cannot move the quantiles beyond those of honest accounts."""
+"""Rewards are clipped at ``TAIL_EDGE`` deviations of a log-normal tail fitted to these quantiles of
+the accounts' most extreme rewards; larger ones are a category of their own. Less than .3 of the
+accounts cannot move the quantiles beyond those of honest accounts."""
 
 EXACT = 0.2
-"""Share of the entries that must have equal rewards for these to tell which values there are."""
+"""Share of the entries that must have equal rewards, so that the set of values can be inferred from
+them."""
 
 SAME = 1e-9
 """Values that differ by less, relative to their range, are equal."""
@@ -179,7 +180,7 @@ def _scale(plays: FloatArray, means: FloatArray, variances: FloatArray) -> _Scal
     else:
         exact = means[variances == 0.0]
         if len(exact) < EXACT * len(means):
-            exact = exact[:0]  # they may be those of bots, where honest rewards differ
+            exact = exact[:0]  # they may be rewards of bots, with other honest rewards
         common = _common_end(exact, means)
         values, counts = _values(plays, means, variances, common)
         atoms = _atoms(exact if len(exact) else values)
@@ -244,7 +245,7 @@ def _width(values: FloatArray) -> float:
 
 
 def _common_end(exact: FloatArray, means: FloatArray) -> float:
-    """Return the commonest single reward if it lies at one end of all rewards; else NaN."""
+    """Return the most common reward if it lies at one end of all rewards; else NaN."""
     if len(exact) == 0:
         return np.nan
     values, counts = np.unique(exact, return_counts=True)
@@ -254,7 +255,7 @@ def _common_end(exact: FloatArray, means: FloatArray) -> float:
 
 
 def _atoms(exact: FloatArray) -> FloatArray | None:
-    """Return the values of a scale such as stars, or None if there are more than a few."""
+    """Return the values of a rating scale such as stars, or None if there are more than a few."""
     if len(exact) == 0 or np.ptp(exact) <= 0.0:
         return None
     width = _width(exact)
@@ -292,7 +293,7 @@ def split(n: float, mean: float, variance: float, common: float) -> tuple[float,
     """Return two values that have the mean and variance of n plays, and the plays of the first.
 
     Exact for one play, for equal plays and for two of them. Beside a dominant value at one end the
-    other plays are taken as equal.
+    other plays are assumed equal.
     """
     if variance <= 0.0:
         return mean, n, mean
@@ -332,7 +333,7 @@ def _tail_edge(sample: Tallies, far: FloatArray) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Responses(UserRows):
-    """Accounts' rewards, read: one value an entry each.
+    """Accounts' rewards as categories: one value per entry.
 
     Attributes
     ----------
