@@ -130,7 +130,7 @@ def test_a_twentieth_that_answers_like_eager_and_silent_users_does_not_turn_a_sm
     streams: Callable[..., np.random.Generator],
 ) -> None:
     """The gap is twice the largest that a twentieth can hide from every method (``limits``)."""
-    logs = [ab_test(streams(), (0.515, 0.485), (0.2, 0.8), alpha=0.05) for _ in range(3)]
+    logs = [ab_test(streams(n), (0.515, 0.485), (0.2, 0.8), alpha=0.05) for n in range(3)]
     assert any(plain_means(log)[0].argmax() == 1 for log in logs)  # the negative control
     assert [learned(log, 0.05).actions.tolist() for log in logs] == [[0]] * 3
 
@@ -143,8 +143,8 @@ def test_a_few_liars_about_one_arm_stand_out_among_users_who_differ(
     The mirror of such liars are hundreds of honest users of that arm; they are not suspected.
     """
     logs = [
-        ab_test(streams(), (0.528, 0.472), (0.528, 1.0), alpha=0.05, likeness=10.0)
-        for _ in range(6)
+        ab_test(streams(n), (0.528, 0.472), (0.528, 1.0), alpha=0.05, likeness=10.0)
+        for n in range(6)
     ]
     for found in [learned(log, 0.05) for log in logs]:
         assert found.actions.tolist() == [0]
@@ -156,7 +156,7 @@ def test_users_who_differ_do_not_hide_a_fifth_that_turns_an_ab_test_round(
     streams: Callable[..., np.random.Generator],
 ) -> None:
     """One honest user in 5,000 answers like the liars by taste alone; the liars are one in five."""
-    logs = [ab_test(streams(), (0.6, 0.4), (0.0, 1.0), likeness=10.0) for _ in range(3)]
+    logs = [ab_test(streams(n), (0.6, 0.4), (0.0, 1.0), likeness=10.0) for n in range(3)]
     assert all(plain_means(log)[0].argmax() == 1 for log in logs)  # the negative control
     assert [learned(log, ALPHA).actions.tolist() for log in logs] == [[0]] * 3
 
