@@ -123,7 +123,7 @@ def test_bad_features_end_with_one_sentence_and_code_2(
     log = tmp_path / "log.parquet"
     pq.write_table(shop_log(rng), log)
     command = [sys.executable, "-c", START, "learn", str(log), *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert said in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
