@@ -41,9 +41,10 @@ def _loved(learned: LearnedLog) -> float:
     return float(np.mean([learned.policy.action_labels[a] == "item 3" for a in actions]))
 
 
-def _file(folder: Path, users: range, status: str) -> Path:
+def _file(folder: Path, users: range, status: str, *, fakes: range = range(0)) -> Path:
+    rows = [f"u{user},{status}\n" for user in users] + [f"u{user},fake\n" for user in fakes]
     path = folder / f"{status}.csv"
-    path.write_text("user,status\n" + "".join(f"u{user},{status}\n" for user in users))
+    path.write_text("user,status\n" + "".join(rows))
     return path
 
 
@@ -55,6 +56,28 @@ def test_a_few_honest_members_clear_a_group(tmp_path: Path, seed: int) -> None:
     assert cleared.user_weights.min() == 1.0
     assert _loved(cleared) == 1.0
     assert any("0 fake" in note and "5 honest" in note for note in cleared.notes)
+
+
+@pytest.mark.parametrize(
+    ("honest", "fakes"),
+    [
+        (range(1), range(0)),
+        (range(1), range(1, 2)),
+        (range(4), range(4, 6)),
+        (range(N_FANS, N_FANS + 100), range(1)),
+    ],
+    ids=["one honest", "one of each", "two of six fake", "honest accounts outside the group"],
+)
+def test_reviews_that_do_not_settle_it_clear_reviewed_accounts_only(
+    tmp_path: Path, seed: int, honest: range, fakes: range
+) -> None:
+    """A colluder who passes for honest does not clear the others."""
+    found = _learned(_log(seed), _file(tmp_path, honest, "honest", fakes=fakes))
+    weights = dict(zip(found.user_labels, found.user_weights, strict=True))
+    assert _loved(found) == 0.0
+    assert min(weights[f"u{user}"] for user in honest) == 1.0
+    others = [u for u in range(N_FANS) if u not in honest]
+    assert np.mean([weights[f"u{user}"] for user in others]) < 0.3
 
 
 def test_a_few_fake_members_convict_a_group(tmp_path: Path, seed: int) -> None:

@@ -75,8 +75,8 @@ class LearnOptions:
         Needs a time column. Not with ``tallies``, and not on a cluster.
     known
         CSV of reviewed accounts (user, status honest or fake): fake ones do not count, honest ones
-        are never flagged, and a group is what most of its reviewed members are. Only with the
-        default method.
+        are never flagged, and a group is cleared or flagged if its reviewed members show that most
+        are honest or fake. Only with the default method.
     features
         Attributes to learn the contexts from, such as "country,age", instead of context columns.
         Numbers are cut into bins; anything else is a category. The first log of a folder of

@@ -89,6 +89,9 @@ TRIMMED = 1.25
 MOST_ROUNDS = 4
 """Coalitions that are flagged at most."""
 
+SETTLED = 0.05
+"""Level of the sign test of reviewed members: five of five settle what a group is, four do not."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
@@ -209,8 +212,8 @@ def learn_bounded(
     seed
         Seeds the samples, so that equal data give equal estimates.
     reviewed
-        Accounts whose status is known. Fake ones do not count, honest ones are never flagged; a
-        group with reviewed members is what most of them are.
+        Accounts whose status is known. Fake ones do not count, honest ones are never flagged. A
+        group is cleared or flagged if its reviewed members show that most are honest or fake.
 
     Notes
     -----
@@ -408,8 +411,14 @@ class Reviewed:
         return cls(np.zeros(n_users, np.bool_), np.zeros(n_users, np.bool_))
 
     def verdict(self, members: FloatArray) -> Literal["honest", "fake", "open"]:
-        """Return the majority status of the reviewed members of a group, if any was reviewed."""
-        honest, fake = float(members @ self.is_honest), float(members @ self.is_fake)
-        if honest + fake < 1.0 or honest == fake:
-            return "open"
-        return "fake" if fake > honest else "honest"
+        """Return whether most members of a group are honest or fake, by a sign test of its reviews.
+
+        A single review settles nothing: a colluder may pass for honest, and a fake may hide among
+        honest accounts with the same taste. Only accounts that are probably members count.
+        """
+        is_member = members > 0.5
+        n_honest, n_fake = (int((is_member & x).sum()) for x in (self.is_honest, self.is_fake))
+        n = n_honest + n_fake
+        if special.bdtr(n_fake, n, 0.5) <= SETTLED:
+            return "honest"
+        return "fake" if special.bdtr(n_honest, n, 0.5) <= SETTLED else "open"
