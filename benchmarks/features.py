@@ -1,25 +1,21 @@
 """Policies learned from attributes: shares of (best − random) in honest traffic, 1 is best.
 
-Run ``python benchmarks/features.py`` for a table by attack, with ``--part validation`` or
-``holdout`` for other worlds, ``--methods "features,naive tree"`` for some methods and
-``--json FILE`` to keep the rows. ``vowpal wabbit`` runs if it is installed. Only ``--part holdout``
-was never looked at while constants were chosen.
+``python benchmarks/features.py`` prints a table by attack; ``--part validation`` or ``holdout``
+selects other worlds, ``--methods "features,naive tree"`` some methods, and ``--json FILE`` saves
+the rows. ``vowpal wabbit`` runs if it is installed. No constant was chosen with ``--part holdout``.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
-import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from unswayed import learn_log
 from unswayed.arrays import IntArray
@@ -34,7 +30,9 @@ from unswayed.simulation.attributes import (
     attribute_columns,
     build,
     codes_of,
+    usable_players,
 )
+from unswayed.simulation.vowpal_wabbit import actions_of
 from worlds.attributes import kinds
 from worlds.world import PARTS
 
@@ -46,7 +44,7 @@ LOUD = ("push", "segment", "forged")
 MOST_EXAMPLES = 1_500_000
 """Events times actions; larger logs are not written as text for Vowpal Wabbit."""
 
-#: A method returns the action of each fresh visit, and says a word about itself.
+#: Returns the action of each fresh visit, and a note on what was learned.
 Method = Callable[[World], tuple[IntArray, str]]
 
 
@@ -57,39 +55,6 @@ VW_GRID = tuple(
 )
 """Options of Vowpal Wabbit that ``--tune`` compares."""
 
-VW_TUNED = "--cb_type dr -l 0.003"
-
-
-def vowpal_wabbit(world: World) -> tuple[IntArray, str]:
-    """Vowpal Wabbit: cb_adf, two passes, quadratic features; options tuned on peaceful logs."""
-    ((actions, seconds),) = _vw(world, (VW_TUNED,))
-    return actions, f"{seconds:.1f} s for two passes"
-
-
-def _vw(world: World, grid: Sequence[str]) -> Iterator[tuple[IntArray, float]]:
-    """Yield the actions of each choice of options, and the seconds of two passes."""
-    import vowpalwabbit
-
-    actions = sorted(set(world.log["action"].to_pylist()))
-    order = np.random.default_rng(0).permutation(len(world.log))
-    with tempfile.TemporaryDirectory() as folder:
-        train, test, model, out = (
-            Path(folder) / name for name in ("train", "test", "model", "out")
-        )
-        with train.open("w") as file:
-            file.writelines(_vw_lines(world.log.take(pa.array(order)), world.features, actions))
-        with test.open("w") as file:
-            file.writelines(_vw_lines(world.visits, world.features, actions))
-        for options in grid:
-            arguments = f"--cb_adf -q sa -b 20 --quiet {options} -d {train} -f {model}"
-            more = f" --passes 2 -k --cache_file {folder}/cache --holdout_off"
-            started = time.process_time()
-            vowpalwabbit.Workspace(arguments + more).finish()
-            seconds = time.process_time() - started
-            vowpalwabbit.Workspace(f"-t -i {model} -d {test} -p {out} --quiet").finish()
-            lines = [line for line in out.read_text().splitlines() if line.strip()]
-            yield codes_of([actions[int(line.split(":")[0])] for line in lines]), seconds
-
 
 def tune(n_seeds: int) -> None:
     """Print the mean share of Vowpal Wabbit on peaceful development logs, by its options."""
@@ -98,38 +63,10 @@ def tune(n_seeds: int) -> None:
         for kind in kinds("development", seed):
             world = build(kind, seed)
             if kind.attack == "peace" and len(world.log) * kind.n_actions <= MOST_EXAMPLES:
-                shares.append([world.share(actions) for actions, _ in _vw(world, VW_GRID)])
+                found = actions_of(world.log, world.visits, VW_GRID)
+                shares.append([world.share(codes_of(actions)) for actions, _ in found])
     for options, share in zip(VW_GRID, np.mean(shares, axis=0), strict=True):
         print(f"{options:25s}{share:7.3f}   {len(shares)} logs")
-
-
-def _vw_lines(table: pa.Table, names: list[str], actions: list[str]) -> Iterator[str]:
-    """Yield examples in the multi-line format."""
-    columns = {name: table[name].to_pylist() for name in names}
-    logged = table["action"].to_pylist() if "action" in table.column_names else None
-    rewards = table["reward"].to_numpy() if logged is not None else None
-    uniform = np.full(len(table), 1.0 / len(actions))
-    has_propensity = "propensity" in table.column_names
-    propensities = table["propensity"].to_numpy() if has_propensity else uniform
-    scale = 1.0 if rewards is None else max(float(np.abs(rewards).max()), 1.0)
-    shift = 0.0 if rewards is None else float(rewards.mean())
-    for row in range(len(table)):
-        parts = []
-        for name in names:
-            value = columns[name][row]
-            if value is None:
-                parts.append(f"{name}_none")
-            else:
-                parts.append(
-                    f"{name}:{value:.3f}" if isinstance(value, float) else f"{name}_{value}"
-                )
-        lines = [f"shared |s {' '.join(parts)}"]
-        for action in actions:
-            label = ""
-            if logged is not None and rewards is not None and logged[row] == action:
-                label = f"0:{-(rewards[row] - shift) / scale:.4f}:{propensities[row]:.4f} "
-            lines.append(f"{label}|a {action}")
-        yield "\n".join(lines) + "\n\n"
 
 
 def _played(player: Player, world: World) -> tuple[IntArray, str]:
@@ -137,16 +74,15 @@ def _played(player: Player, world: World) -> tuple[IntArray, str]:
 
 
 METHODS: dict[str, Method] = {
-    **{name.replace("-", " "): partial(_played, one) for name, one in PLAYERS.items()},
-    "vowpal wabbit": vowpal_wabbit,
+    name.replace("-", " "): partial(_played, one) for name, one in PLAYERS.items()
 }
 
 
 def coverage(n_logs: int) -> None:
-    """Print how often honest intervals hold the true means of fresh visits, and how wide they are.
+    """Print how often honest intervals contain the true means of fresh visits, and their width.
 
-    A leaf is covered if the intervals of all its actions hold; one without an interval is not.
-    Exactly a share alpha of the accounts collude, but for peace.
+    A leaf is covered if all its actions have intervals, and these contain the true means. Without
+    an attack nobody colludes; otherwise exactly a share alpha of the accounts does.
     """
     attacks: tuple[Attack, ...] = ("peace", "push", "segment", "forged")
     covered: dict[str, list[bool]] = {attack: [] for attack in attacks}
@@ -170,11 +106,6 @@ def coverage(n_logs: int) -> None:
     print(f"split in {n_split} of {n_logs} logs; median width {np.nanmedian(widths):.3f}")
     for name, held in covered.items():
         print(f"{name:10s}{np.mean(held):6.3f} of {len(held)} leaves")
-
-
-def _installed() -> list[str]:
-    has_vw = importlib.util.find_spec("vowpalwabbit") is not None
-    return [name for name in METHODS if has_vw or name != "vowpal wabbit"]
 
 
 def run(kind: Kind, seed: int, methods: list[str]) -> list[dict[str, object]]:
@@ -202,7 +133,7 @@ def run(kind: Kind, seed: int, methods: list[str]) -> list[dict[str, object]]:
 
 
 def report(rows: list[dict[str, object]]) -> None:
-    """Print the mean share by attack and method, and where ours misses what it must reach."""
+    """Print the mean share by attack and method, and the logs that miss the goals."""
     methods = [name for name in METHODS if any(row["method"] == name for row in rows)]
     print(f"{'attack':10s}" + "".join(f"{name:>17s}" for name in methods))
     shares = {
@@ -244,7 +175,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--coverage", type=int, help="logs to count how often intervals hold")
     parser.add_argument("--tune", action="store_true", help="tune Vowpal Wabbit on peaceful logs")
-    parser.add_argument("--methods", default=",".join(_installed()))
+    parser.add_argument("--methods", default=",".join(usable_players()).replace("-", " "))
     parser.add_argument("--only", default="", help="kinds whose name contains this")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()

@@ -88,7 +88,7 @@ def test_a_policy_from_features_is_evaluated_in_its_leaves(
         unswayed("evaluate", log, "--policy", policy, "--baseline", by_label)
     words = day.set_column(2, "age", pa.array(["old"] * len(day)))
     pq.write_table(words, other)
-    with pytest.raises(InputError, match="column 'age' holds texts"):
+    with pytest.raises(InputError, match="column 'age' contains text"):
         unswayed("evaluate", other, "--policy", policy)
 
 

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
 from unswayed.cli.main import app
 from unswayed.simulation.attacks.registry import ATTACKS
-from unswayed.simulation.attributes import PLAYERS
+from unswayed.simulation.attributes import usable_players
 
 SMALL = [
     "simulate",
@@ -102,9 +105,49 @@ def test_worlds_with_attributes_show_the_value_of_a_robust_partition() -> None:
     assert result.exit_code == 0, result.output
     printed = json.loads(result.stdout)
     loss = {one["algorithm"]: one["loss"]["mean"] for one in printed["results"]}
-    assert set(loss) == set(PLAYERS)
+    assert set(loss) == set(usable_players())
     assert loss["features"] < loss["without-bots"] + 0.1
     assert loss["features"] < min(loss["naive-tree"], loss["growthbook-tree"], loss["linear"]) - 0.3
+
+
+class _Workspace:
+    """Takes the arguments of Vowpal Wabbit, and plays the action with the lowest mean cost."""
+
+    costs: ClassVar[list[list[float]]] = []
+
+    def __init__(self, arguments: str) -> None:
+        words = arguments.split()
+        examples = Path(words[words.index("-d") + 1]).read_text().split("\n\n")[:-1]
+        if "-t" not in words:
+            _Workspace.costs = [[] for _ in examples[0].splitlines()[1:]]
+            for example in examples:
+                for place, line in enumerate(example.splitlines()[1:]):
+                    label = line.split("|")[0]
+                    if label:
+                        _Workspace.costs[place].append(float(label.split(":")[1]))
+            return
+        best = int(np.argmin([np.mean(costs) for costs in _Workspace.costs]))
+        Path(words[words.index("-p") + 1]).write_text(f"{best}:0.9\n\n" * len(examples))
+
+    def finish(self) -> None:
+        """Do nothing: the files are written."""
+
+
+def test_vowpal_wabbit_is_one_of_the_learners_if_it_is_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a log without an attack, a learner without contexts does what the best constant does."""
+    options = ("--attributes", "2", "--attack", "peace", "--users", "300", "--actions", "3")
+    more = ("--repetitions", "1", "--processes", "1", "--algorithm", "constant,vowpal-wabbit")
+    package = SimpleNamespace(Workspace=_Workspace)
+    monkeypatch.setitem(sys.modules, "vowpalwabbit", package)
+    result = called("simulate", *options, *more, "--json")
+    assert result.exit_code == 0, result.output
+    constant, vowpal_wabbit = json.loads(result.stdout)["results"]
+    assert vowpal_wabbit["loss"]["mean"] == constant["loss"]["mean"]
+    monkeypatch.setitem(sys.modules, "vowpalwabbit", None)
+    result = called("simulate", *options, *more)
+    assert "pip install vowpalwabbit" in str(result.exception or result.output)
 
 
 @pytest.mark.parametrize(

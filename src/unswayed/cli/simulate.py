@@ -21,7 +21,7 @@ from unswayed.names import find
 from unswayed.reports.tables import print_json, print_table, progress_bar
 from unswayed.simulation.algorithms import algorithms
 from unswayed.simulation.attacks.registry import Knob
-from unswayed.simulation.attributes import PLAYERS, Kind, lost_shares
+from unswayed.simulation.attributes import Kind, lost_shares, usable_players
 from unswayed.simulation.simulate import (
     Goal,
     Settings,
@@ -65,7 +65,8 @@ def simulate(
     attributes: Logs of clicks with so many attributes instead of contexts, and learners from them,
         without --strength, --knob and --goal. Attacks are push, segment (push where an attribute is
         high), forged (push with attributes of others), quiet, sink and peace; algorithms are
-        features, without-bots, constant, naive-tree, growthbook-tree and linear.
+        features, without-bots, constant, naive-tree, growthbook-tree, linear and, if its package is
+        installed, vowpal-wabbit.
     """
     if attributes:
         if strength is not None or knob or goal != "suboptimality":
@@ -141,7 +142,7 @@ def _with_attributes(
         n_actions=world.actions,
         bots=world.alpha,
     )
-    names = list(PLAYERS) if algorithm == _DEFAULT_ALGORITHMS else names_in(algorithm)
+    names = usable_players() if algorithm == _DEFAULT_ALGORITHMS else names_in(algorithm)
     alpha = world.alpha if world.assumed_alpha is None else world.assumed_alpha
     with progress_bar() as progress:
         task = progress.add_task(attack, total=len(names) * repetitions)

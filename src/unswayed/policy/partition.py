@@ -32,7 +32,7 @@ VERSION = 1
 #: Codes common to all attributes; those of bins or levels follow.
 MISSING, OTHER = 0, 1
 
-#: Maximum number of levels listed in a rule; the partition itself holds all.
+#: Maximum number of levels listed in a rule; the partition itself lists all.
 _SHOWN = 6
 
 #: Maximum length of a rule in bytes.
@@ -47,7 +47,7 @@ EVERYBODY = "everybody"
 #: Name of the linear model's choice in rules.
 ADVICE = "advice"
 
-#: Arrays of the linear model, in their order.
+#: Names of the linear model's arrays.
 _ARRAYS = ("centres", "scales", "coefficients")
 
 
@@ -55,8 +55,8 @@ _ARRAYS = ("centres", "scales", "coefficients")
 class Feature:
     """One attribute: a number cut at ``edges``, or a category with ``levels``.
 
-    Code 0 is a missing value. Numbers have codes 2, 3, … in order; of categories code 1 is any
-    level that is not listed.
+    Code 0 is a missing value. Bins of a number have the codes 2, 3, … in order, and so have the
+    listed levels of a category; its code 1 is any other level.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Feature:
         return np.where(np.isfinite(column), codes, MISSING)
 
     def as_declared(self, column: AttributeColumn) -> AttributeColumn:
-        """Return a column with numbers for text, if the feature is a number and its source text."""
+        """Return the column as numbers if the feature is a number and the source has no types."""
         if not self.is_number or not isinstance(column, Categories) or not column.is_untyped:
             return column
         try:
@@ -113,7 +113,7 @@ class Feature:
         return Categories(np.array([-1 if text is None else 0], np.int32), (text or "",))
 
     def number(self, value: Any) -> float:
-        """Return a value as a number, NaN if it is missing; refuse anything else."""
+        """Return a value as a number, NaN if it is missing; raise for anything else."""
         try:
             return math.nan if value is None else float(value)
         except (TypeError, ValueError) as error:
@@ -122,7 +122,7 @@ class Feature:
             ) from error
 
     def condition(self, codes: Sequence[int], seen: Sequence[int]) -> str:
-        """Return as text that the code is one of some, given all codes that occurred."""
+        """Return a condition that only ``codes`` meet, of all codes that occurred (``seen``)."""
         if self.edges is None:
             others = [code for code in seen if code not in codes]
             if len(others) < len(codes):
@@ -173,9 +173,9 @@ class Feature:
 class LinearAdvice:
     """The best action of a linear model, offered to the tree as one more attribute.
 
-    A row has a constant, then for each number its clipped standard score and whether it is missing,
-    and for each category one place per code. A ridge fit has coefficients of exactly 0 where it has
-    seen no play, so levels and missing values with nothing but zeros are unknown to it.
+    The columns are a constant, for each number its clipped standard score and an indicator of
+    missing values, and for each category an indicator per code. Coefficients of columns without any
+    play are exactly 0, so a level or missing value with zeros for all actions is unknown.
     """
 
     actions: tuple[str, ...]  # the actions to choose from
@@ -201,7 +201,7 @@ class LinearAdvice:
         is_seen = (self.coefficients != 0.0).sum(axis=0) > 0
         is_seen[0] = True
         for feature, start in zip(features, first_columns(features), strict=False):
-            is_seen[start] |= feature.is_number  # a score of 0 in all plays is uninformative
+            is_seen[start] |= feature.is_number  # coefficients are 0 if all scores are
         return np.where(is_seen[places].all(axis=1), best, MISSING)
 
     def to_json(self) -> dict[str, Any]:
@@ -238,9 +238,9 @@ def design_rows(
     scales: FloatArray,
     columns: Mapping[str, AttributeColumn],
 ) -> tuple[IntArray, FloatArray]:
-    """Return the columns that are not zero in each row of a linear model, and their values.
+    """Return the non-zero columns in each row of a linear model, and their values.
 
-    Shape (n_rows, 1 + n_features) each: every feature has one such column.
+    Both have shape (n_rows, 1 + n_features), since every feature has one such column.
     """
     shape = len(columns[features[0].name]), 1 + len(features)
     places, values = np.zeros(shape, np.int64), np.ones(shape)
@@ -259,9 +259,10 @@ def design_rows(
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A node of the tree: which codes of a feature lead to which child.
+    """An inner node of the tree, which maps the codes of a feature to children.
 
-    A feature beyond the last is the advice. Codes that no branch lists did not occur in the log.
+    A feature number beyond the last stands for the advice. Codes that no branch lists did not occur
+    in the log.
     """
 
     feature: int
@@ -290,7 +291,7 @@ Nodes = tuple[Split | None, ...]
 
 
 def single_split(feature: int, branches: Sequence[Sequence[int]]) -> Nodes:
-    """Return a tree with a leaf for each branch of one split; a single leaf if there is one."""
+    """Return a tree of one split with a leaf per branch; a single leaf below two branches."""
     if len(branches) < 2:
         return (None,)
     children = range(1, len(branches) + 1)
@@ -301,9 +302,9 @@ def single_split(feature: int, branches: Sequence[Sequence[int]]) -> Nodes:
 class Partition:
     """A tree over attributes whose leaves are the contexts of a policy.
 
-    Plain data without code: versioned, and with a hash of its contents, which a policy and a signed
-    decision can refer to. A value that no split on its path has seen has no leaf; a split on the
-    advice has seen all attribute values that the linear model was fitted to.
+    It is plain data without code, versioned, with a hash of its contents that policies and signed
+    decisions refer to. A row has no leaf if a split on its path uses a value that did not occur in
+    the log; a split on the advice uses all attributes.
 
     Examples
     --------
@@ -315,11 +316,11 @@ class Partition:
 
     features: tuple[Feature, ...]
     nodes: Nodes = (None,)
-    # The linear model behind the last feature, the advice.
+    # The linear model whose choice is the last feature.
     advice: LinearAdvice | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse nodes that are not a tree, or that refer to unknown features or codes."""
+        """Raise if the nodes are not a tree, or refer to unknown features or codes."""
         features, nodes = self.all_features, self.nodes
         if not features or len({feature.name for feature in features}) < len(features):
             raise InputError("a partition needs features, each with a name of its own.")
@@ -341,7 +342,7 @@ class Partition:
                 )
             children += node.children
         if sorted(children) != list(range(1, len(nodes))) or not nodes:
-            raise InputError("the partition is damaged: its nodes are no tree.")
+            raise InputError("the partition is damaged: its nodes are not a tree.")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -366,7 +367,7 @@ class Partition:
 
     @cached_property
     def labels(self) -> Labels:
-        """The rules of the leaves, in the order of their text."""
+        """The rules of the leaves, sorted."""
         return Labels.of(sorted(self._rules.values()))
 
     @cached_property
@@ -403,7 +404,7 @@ class Partition:
         return [node.steps() if node else {} for node in self.nodes]
 
     def leaf(self, attributes: Mapping[str, Any]) -> str | None:
-        """Return the rule of the leaf of some attributes; None if a value is unknown there.
+        """Return the rule of the leaf of some attributes; None if a split does not know a value.
 
         Every attribute has to be given; None stands for a missing value. Other attributes are
         ignored.
@@ -423,7 +424,7 @@ class Partition:
         return self._rules[place]
 
     def check_names(self, names: Mapping[str, Any] | Sequence[str], where: str) -> None:
-        """Refuse a row, or a table with these columns, that lacks an attribute."""
+        """Raise if an attribute is missing from a row or from the columns of a table."""
         for name in self.names:
             if name not in names:
                 close = closest(name, [str(key) for key in names])
@@ -445,9 +446,9 @@ class Partition:
         for feature in self.features:
             column = columns[feature.name]
             if isinstance(column, Categories) == feature.is_number and len(column):
-                held, needed = ("texts", "numbers") if feature.is_number else ("numbers", "texts")
+                found, needed = ("text", "numbers") if feature.is_number else ("numbers", "text")
                 raise InputError(
-                    f"column {feature.name!r} holds {held}, and the policy was learned from "
+                    f"column {feature.name!r} contains {found}, and the policy was learned from "
                     f"{needed}; convert it."
                 )
             codes.append(feature.codes(column))
@@ -494,7 +495,7 @@ class Partition:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Partition:
-        """Return the partition that ``to_json`` wrote; refuse anything else."""
+        """Return the partition that ``to_json`` wrote; raise for anything else."""
         try:
             check_version(value, "partition", format_name=FORMAT, version=VERSION)
             features = tuple(Feature.from_json(feature) for feature in value["features"])

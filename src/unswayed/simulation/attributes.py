@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from typing import Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from unswayed.policy.partition import Feature, Partition
 from unswayed.randomness import generator
 from unswayed.robust_mcb import RobustMCB
 from unswayed.simulation.simulate import Row, repeated
+from unswayed.simulation.vowpal_wabbit import actions_of as vowpal_wabbit_actions
 
 Truth = Literal["none", "piecewise", "linear", "smooth"]
 Rewards = Literal["clicks", "stars", "baskets"]
@@ -51,7 +53,7 @@ class Kind:
 
     @property
     def name(self) -> str:
-        """Return the distinguishing features of the kind as a name."""
+        """A description of the kind, which names it."""
         words = [self.attack, self.truth, self.rewards, "greedy" if self.is_greedy else "uniform"]
         words += ["uneven"] * self.is_uneven
         size = f"{self.n_users}u x {self.events_per_user} {self.n_attributes}d {self.n_actions}a"
@@ -86,16 +88,16 @@ class World:
 
 
 class _Attributes:
-    """How attributes are distributed: half belong to users, half to visits."""
+    """Distributions of attributes; half of them belong to users, half to visits."""
 
     def __init__(self, kind: Kind, rng: np.random.Generator) -> None:
         self.names = [f"x{place}" for place in range(kind.n_attributes)]
-        # A number, then categories of few and many levels, and so on.
+        # Numbers alternate with categories of few and of many levels.
         self.n_levels = [(0, 3, 0, 8, 0, 30)[place % 6] for place in range(kind.n_attributes)]
         self.shares = [rng.dirichlet(np.full(max(n, 1), 2.0)) for n in self.n_levels]
 
     def draw(self, users: IntArray, n_users: int, rng: np.random.Generator) -> list[FloatArray]:
-        """Return the attributes of visits; numbers and codes of levels."""
+        """Return the attributes of visits, as numbers and codes of levels."""
         columns = []
         for place, (n_levels, shares) in enumerate(zip(self.n_levels, self.shares, strict=True)):
             is_of_user = place % 4 < 2
@@ -105,7 +107,7 @@ class _Attributes:
         return columns
 
     def table(self, columns: list[FloatArray], is_missing: BoolArray) -> dict[str, pa.Array]:
-        """Return columns in the format of a log; the first is missing in one visit of twenty."""
+        """Return columns as logs have them; the first is missing where ``is_missing``."""
         named = {}
         for name, n_levels, column in zip(self.names, self.n_levels, columns, strict=True):
             if n_levels:
@@ -180,12 +182,12 @@ def build(kind: Kind, seed: int) -> World:
     tested = truth.means(fresh)
     best, target = int(tested.mean(axis=0).argmax()), int(tested.mean(axis=0).argmin())
     place = truth.used[0]
-    if kind.attack == "segment":  # all visits of bots lie in one half of the relevant attribute
+    if kind.attack == "segment":  # all visits of bots have a high value of one relevant attribute
         chosen = tested[_half(fresh[place])].mean(axis=0)
         best, target = int(chosen.argmax()), int(chosen.argmin())
         inside = columns[place][_half(columns[place])]
         columns[place][is_bot] = rng.choice(inside, int(is_bot.sum()))
-    if kind.attack == "forged":  # attributes copied from other users, visit by visit
+    if kind.attack == "forged":  # bots copy the attributes of honest visits
         for column in columns:
             column[is_bot] = rng.choice(column[~is_bot], int(is_bot.sum()))
     means = truth.means(columns)
@@ -211,7 +213,7 @@ def _half(column: FloatArray) -> BoolArray:
 def _logged(
     kind: Kind, means: FloatArray, rng: np.random.Generator
 ) -> tuple[IntArray, FloatArray | None]:
-    """Return logged actions, and their propensities unless play was uniform."""
+    """Return the logged actions, and their propensities unless they were uniform."""
     n, n_actions = means.shape
     actions: IntArray = np.asarray(rng.integers(n_actions, size=n))
     if not kind.is_greedy:
@@ -240,13 +242,13 @@ def _forged(
     on_best: BoolArray,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Return the rewards of bots for two actions, and those of honest users."""
+    """Return the rewards after bots have forged theirs of two actions."""
     low, high = {"stars": (1.0, 5.0), "clicks": (0.0, 1.0), "baskets": (0.0, 60.0)}[kind.rewards]
     rewards = rewards.copy()
     match kind.attack:
         case "push" | "segment" | "forged":
             rewards[on_target], rewards[on_best] = high, low
-        case "quiet":  # every third play of the target is praised, and no play of the best
+        case "quiet":  # bots lie in a part of their plays
             rewards[on_target & (rng.random(len(rewards)) < 0.35)] = high
             rewards[on_best & (rng.random(len(rewards)) < 0.5)] = low
         case "sink":
@@ -254,8 +256,8 @@ def _forged(
     return rewards
 
 
-#: A player returns the action of each fresh visit and a note; the number is the assumed share of
-#: colluders.
+#: Takes a world and the assumed share of colluders; returns the action of each fresh visit and a
+#: note on the learner.
 Player = Callable[["World", float], tuple[IntArray, str]]
 
 
@@ -265,19 +267,19 @@ def codes_of(labels: Iterable[object]) -> IntArray:
 
 
 def features(world: World, alpha: float) -> tuple[IntArray, str]:
-    """Ours."""
+    """Learn with the project's learner, on contexts learned from the attributes."""
     learner = RobustMCB(alpha=alpha, features=world.features).fit(world.log)
     leaves = len(learner.policy_.context_labels)
     return codes_of(learner.predict(world.visits)), f"{leaves} leaves"
 
 
 def without_bots(world: World, alpha: float) -> tuple[IntArray, str]:
-    """Learn with the project's learner on the honest users alone."""
+    """Learn as ``features`` does, from the honest users alone."""
     return features(world.without_bots(), alpha)
 
 
 def constant(world: World, _: float) -> tuple[IntArray, str]:
-    """Play the best single action by plain means of honest users."""
+    """Play the single action with the highest plain mean of honest users."""
     log = world.without_bots().log.group_by("action").aggregate([("reward", "mean")])
     best = log["action"].to_pylist()[int(np.argmax(log["reward_mean"].to_numpy()))]
     return np.full(len(world.visits), int(best[1:])), str(best)
@@ -294,7 +296,7 @@ def _plain(world: World) -> tuple[Rows, tuple[Feature, ...], Mapping[str, Attrib
 
 
 def plain_tree(world: World, _: float, strictness: float) -> tuple[IntArray, str]:
-    """Grow the same tree without weights of users, and take plain means."""
+    """Grow the same tree without user weights, and play by plain means of its leaves."""
     rows, found = _plain(world)[:2]
     events = rows.events
     grower = Grower(rows, found, np.ones(events.n_users), 1.0)
@@ -312,13 +314,13 @@ def plain_tree(world: World, _: float, strictness: float) -> tuple[IntArray, str
 
 
 def attribute_columns(table: pa.Table, names: list[str]) -> dict[str, AttributeColumn]:
-    """Return the attributes of visits as partitions take them."""
+    """Return the attributes of visits in the form that partitions take."""
     are_numbers = {name: pa.types.is_floating(table[name].type) for name in names}
     return read_attributes(table, are_numbers=are_numbers)[1]
 
 
 def linear(world: World, _: float) -> tuple[IntArray, str]:
-    """Ridge regression, shared and by action, without weights of users."""
+    """Ridge regression with shared effects and per action, without user weights."""
     rows, found, attributes = _plain(world)
     fitted = cross_fitted_advice(found, attributes, rows, np.arange(rows.events.n_users) % 2)
     assert fitted is not None
@@ -327,15 +329,28 @@ def linear(world: World, _: float) -> tuple[IntArray, str]:
     return codes_of(fitted[0].actions)[chosen - 2], ""
 
 
+def vowpal_wabbit(world: World, _: float) -> tuple[IntArray, str]:
+    """Vowpal Wabbit with options tuned on logs without an attack."""
+    ((actions, seconds),) = vowpal_wabbit_actions(world.log, world.visits)
+    return codes_of(actions), f"{seconds:.1f} s for two passes"
+
+
 PLAYERS: dict[str, Player] = {
     "features": features,
     "without-bots": without_bots,
     "constant": constant,
     "naive-tree": partial(plain_tree, strictness=1.0),
-    # Splits readily, like contextual bandits of experimentation platforms.
+    # Half the bound on splits, like contextual bandits of experimentation platforms.
     "growthbook-tree": partial(plain_tree, strictness=0.5),
     "linear": linear,
+    "vowpal-wabbit": vowpal_wabbit,
 }
+
+
+def usable_players() -> list[str]:
+    """Return the names of all players whose packages are installed."""
+    has_package = find_spec("vowpalwabbit") is not None
+    return [name for name in PLAYERS if has_package or name != "vowpal-wabbit"]
 
 
 def lost_shares(
@@ -348,9 +363,9 @@ def lost_shares(
     processes: int = 1,
     on_row: Callable[[Row], None] = lambda _: None,
 ) -> list[Row]:
-    """Return the share of (best − random) that each player loses, in logs of a kind.
+    """Return the share of (best − random) that each player loses in logs of one kind.
 
-    Truths alternate, and all players of a repetition learn from the same log.
+    Kinds of truth alternate; in a repetition all players learn from the same log.
     """
     find(kind.attack, dict.fromkeys(ATTACKS), kind="attack on attributes")
     for name in players:

@@ -86,4 +86,4 @@ def test_an_attribute_must_be_of_one_kind_in_all_files(
     pq.write_table(words, tmp_path / "b.parquet")
     source = str(tmp_path / "*.parquet")
     message = refusal(learn_on_cluster, source, client=client, features=FEATURES)
-    assert "'hour' holds numbers, and the policy was learned from texts" in message
+    assert "'hour' contains numbers, and the policy was learned from text" in message

@@ -1,4 +1,4 @@
-"""Linear advice: ridge regression of rewards on attributes, shared and per action, in one pass."""
+"""Linear advice: ridge regression of rewards on attributes, with shared effects and per action."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from unswayed.events.attributes import AttributeColumn
 from unswayed.learners.features.encoding import Rows
 from unswayed.policy.partition import Feature, LinearAdvice, design_rows, first_columns
 
-#: Ours: Ours: candidate prior precisions, in plays, of shared effects, of an action's mean, and of
-#: its effects; the one with the smallest error on held-out users is used.
+#: Ours: prior precisions, in plays, of shared effects, of an action's mean and of its effects. Of
+#: the last, the candidate with the smallest error on held-out users is used.
 SHARED_PENALTY = 1.0
 BASE_PENALTY = 6.0
 PENALTIES = (6.0, 24.0, 96.0, 384.0, 1536.0, 6144.0)
@@ -22,7 +22,7 @@ PENALTIES = (6.0, 24.0, 96.0, 384.0, 1536.0, 6144.0)
 #: Ours: maximum number of columns of the model; beyond it, there is no advice.
 MOST_COLUMNS = 1_500
 
-#: Largest number of actions whose code fits the narrow type of the advice.
+#: Maximum number of actions whose codes fit into 8 bits.
 MOST_ACTIONS = 250
 
 
@@ -36,7 +36,7 @@ def _add_moments(
     grams: FloatArray,
     products: FloatArray,
 ) -> None:
-    """Add the weighted products of columns, and of columns and rewards, by group of rows."""
+    """Add weighted products of columns with columns and with rewards, for each group of rows."""
     n_places = places.shape[1]
     for row in range(len(groups)):
         weight, group = weights[row], groups[row]
@@ -52,7 +52,7 @@ def _add_moments(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Moments:
-    """Sums that determine a fit; they add over users."""
+    """Sufficient statistics of a fit; those of disjoint sets of users can be added."""
 
     grams: FloatArray
     products: FloatArray
@@ -63,7 +63,7 @@ class _Moments:
     def effects(self, variance: float, penalty: float) -> tuple[FloatArray, FloatArray]:
         """Return the shared effects b₀ and the additional ones of each action, b_a.
 
-        b₀ is a ridge fit of all plays, b_a one of the residuals of an action's plays.
+        b₀ is fitted to all plays, then b_a to the residuals of the action's plays.
         """
         n_columns = self.products.shape[1]
         ridge = SHARED_PENALTY * variance * np.eye(n_columns)
@@ -75,7 +75,7 @@ class _Moments:
         return shared, np.asarray(effects, dtype=np.float64)
 
     def error(self, shared: FloatArray, effects: FloatArray) -> float:
-        """Return the squared error of other effects on these plays, less a constant."""
+        """Return the squared error of given effects on these plays, up to a constant."""
         whole = shared + effects
         fitted = np.einsum("ai,aij,aj->", whole, self.grams, whole)
         return float(fitted - 2.0 * (whole * self.products).sum())
@@ -89,7 +89,7 @@ def cross_fitted_advice(
 ) -> tuple[LinearAdvice, IntArray] | None:
     """Return the linear model of all users, and cross-fitted advice for each event.
 
-    ``folds`` has one number per user. None if the model would be too large.
+    ``folds`` has one number per user. Returns None if the model would be too large.
     """
     n_columns = int(first_columns(features)[-1])
     events, n_actions = rows.events, rows.events.n_actions
@@ -121,7 +121,7 @@ def cross_fitted_advice(
     advised = np.zeros(len(events), np.int64)
     for fold, part in enumerate(moments):
         chosen = of_rows == fold
-        # The other folds may lack a rare value that the model of all users knows.
+        # Rare values of the held-out fold may be missing from the other folds.
         held_out = {name: column[chosen] for name, column in columns.items()}
         advised[chosen] = model(everything - part).choices(features, held_out, is_always_known=True)
     return model(everything), advised
@@ -130,7 +130,7 @@ def cross_fitted_advice(
 def _standards(
     features: tuple[Feature, ...], columns: Mapping[str, AttributeColumn], weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return centres and scales of numbers: mean and deviation between the outer edges."""
+    """Return the mean and standard deviation of each number, clipped to its outer edges."""
     centres, scales = np.zeros(len(features)), np.ones(len(features))
     for place, feature in enumerate(features):
         column = columns[feature.name]

@@ -1,4 +1,4 @@
-"""Attributes as small codes: bins by quantiles of users, and levels that enough users have."""
+"""Encode attributes as small integers: bins of numbers, and levels that enough users have."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Rows:
 
 
 def event_weights(events: Events, min_propensity: float) -> FloatArray:
-    """Return the weight of each event: bounded per user, and free of the logging policy.
+    """Return event weights that bound the influence of users and correct for the logging policy.
 
-    A user's events beyond ``FULL_WEIGHT_EVENTS`` share the weight of that many. With propensities
-    an event weighs q_a/p, where q_a is the share of its action among all plays: then attributes are
-    distributed alike under every action, and an action that was played with constant probability
-    keeps weight 1.
+    Users with more than ``FULL_WEIGHT_EVENTS`` events get the total weight of that many. With
+    propensities the weight is q_a/p, where q_a is the share of the action among all plays. Then
+    attributes have the same distribution under every action, and an action with a constant
+    propensity keeps weight 1.
     """
     plays = np.bincount(events.users, minlength=events.n_users)
     weights = np.minimum(1.0, FULL_WEIGHT_EVENTS / np.maximum(plays, 1))[events.users]
@@ -62,7 +62,7 @@ def fitted_features(
     user_weights: FloatArray,
     trusted: Collection[str] = (),
 ) -> tuple[Feature, ...]:
-    """Return the features of a log's attributes; every user has one vote, times their weight."""
+    """Return the features of a log; every user has one vote, multiplied by their weight."""
     votes = user_weights / np.maximum(np.bincount(events.users, minlength=events.n_users), 1)
     return tuple(
         Feature(name, levels=_levels(column, events, user_weights), is_trusted=name in trusted)
@@ -73,7 +73,7 @@ def fitted_features(
 
 
 def _edges(numbers: FloatArray, votes: FloatArray) -> tuple[float, ...]:
-    """Return the inner edges of bins with equal votes; values equal to an edge are above it."""
+    """Return inner edges of bins with equal votes; a value equal to an edge is in the upper bin."""
     is_known = np.isfinite(numbers) & (votes > 0)
     values, places = np.unique(numbers[is_known], return_inverse=True)
     if len(values) <= MOST_BINS:
@@ -85,7 +85,7 @@ def _edges(numbers: FloatArray, votes: FloatArray) -> tuple[float, ...]:
 
 
 def _levels(column: Categories, events: Events, user_weights: FloatArray) -> tuple[str, ...]:
-    """Return the levels that enough users have, at most ``MOST_LEVELS``, in their order."""
+    """Return at most ``MOST_LEVELS`` levels that enough users have, in the column's order."""
     n_levels = len(column.levels)
     is_known = column.codes >= 0
     pairs = np.unique(events.users[is_known].astype(np.int64) * n_levels + column.codes[is_known])

@@ -1,6 +1,6 @@
-"""The shape of a partition: screened users, advice, candidate trees, and a choice among them.
+"""Learn a partition: screen users, fit advice, grow candidate trees and choose one of them.
 
-And a policy with its partition, and intervals that its shape cannot bias.
+The module also adds the partition to a policy, with intervals that are not biased by its choice.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ N_FOLDS = 3
 #: compared.
 _SHRUNKEN_BY = 20.0
 
-#: Ours: probability that half of the users hold more colluders than the honest intervals allow for.
+#: Ours: probability that half of the users contain more colluders than honest intervals allow for.
 DELTA = 0.05
 
 #: Ours: probability of a false note on leaves that mix contexts of the logging policy.
@@ -48,8 +48,7 @@ MIXED = 0.01
 
 ONE_LEAF = "one leaf"
 
-#: Ours: alternative minimum share of the users per leaf, in units of alpha, and the value compared
-#: with it.
+#: Ours: candidates, each with the minimum share of the users per leaf in units of alpha.
 CANDIDATES = {"tree": 1.0, "tree, small leaves": 0.0, ADVICE: 0.0}
 
 
@@ -73,9 +72,9 @@ class Shape:
 def stored_shape(
     partition: Mapping[str, Any] | None, folder: Any, options: LearnOptions, *, has_log: bool
 ) -> Shape | None:
-    """Return the shape of a folder of tallies, None without features; refuse other features.
+    """Return the shape that a folder of tallies was made with, None if it has no features.
 
-    ``has_log`` is whether a log is to be added; otherwise the folder defines the features.
+    Other features are refused. Without a log to be added (``has_log``), none need to be given.
     """
     shape = None if partition is None else Shape(Partition.from_json(partition), "of the tallies")
     names = () if shape is None else shape.partition.names
@@ -104,7 +103,7 @@ def in_leaves_of(
 ) -> Events:
     """Return events with the leaves of a partition as contexts.
 
-    Events without a leaf have the context ``NO_LEAF``, and are not learned from.
+    Events without a leaf get the context ``NO_LEAF``; if ``is_learned_from``, they are dropped.
     """
     leaves, labels = partition.leaves(columns), partition.labels
     has_leaf = leaves >= 0
@@ -128,15 +127,15 @@ def learn_shape(
     events, columns
         The log, and its attributes: one value per event each.
     options
-        How to learn: alpha, the method, which screens the users, and what there is about features.
+        Alpha, the method, which also screens the users, and the options on features.
     on_step
         Called with "screening" and "shaping".
 
     Notes
     -----
-    A single category has a leaf per level, however many there are. Leaves need a share alpha of the
-    users on each side of a split, if that gains on held-out users, and ``MIN_USERS`` anyway; splits
-    on trusted attributes need ``MIN_USERS`` only.
+    A single category has one leaf per level, without a limit. Otherwise both sides of a split need
+    ``MIN_USERS`` users, and for attributes that are not trusted also a share alpha of all users,
+    unless smaller leaves gain more on held-out users.
     """
     columns = typed(columns)
     if len(columns) == 1:
@@ -214,7 +213,7 @@ class _Choice:
         return trees[chosen], chosen, gains
 
     def _grown(self, name: str, selected: BoolArray, share: float) -> Nodes:
-        """Grow a candidate on a share of the events."""
+        """Grow a candidate on the selected events, which are from this share of the users."""
         fewest = share * max(MIN_USERS, CANDIDATES[name] * self.alpha_users)
         growth = Growth(self.max_leaves, fewest, share * MIN_USERS)
         if name != ADVICE:
@@ -226,8 +225,8 @@ class _Choice:
     def _gain(self, name: str) -> float:
         """Return the cross-fitted gain over the best single action.
 
-        In each leaf the mean of the action chosen on the other folds, less that of the single
-        action that was best there, weighted by the leaf's share.
+        In each leaf this is the held-out mean of the action chosen on the other folds, minus that
+        of the single action that was best on them, weighted by the leaf's share.
         """
         rows, events = self.grower.rows, self.grower.rows.events
         gain = total = 0.0
@@ -235,7 +234,7 @@ class _Choice:
             is_held_out = self.folds[events.users] == fold
             nodes = self._grown(name, ~is_held_out, (N_FOLDS - 1) / N_FOLDS)
             tree = Partition(self.features, nodes)
-            # Codes missing from the growing folds get the first leaf, which does no harm.
+            # Codes that the other folds lack are assigned to an arbitrary leaf.
             leaves = np.maximum(tree.leaves_of_codes(list(rows.codes.T)), 0)
             shape = 2, len(tree.labels), events.n_actions
             cells = np.ravel_multi_index((is_held_out.astype(int), leaves, events.actions), shape)
@@ -247,7 +246,7 @@ class _Choice:
             played = ((reward + _SHRUNKEN_BY * overall) / (weight + _SHRUNKEN_BY)).argmax(axis=1)
             at, single = np.arange(len(played)), int(overall.argmax())
             means = held_out_reward / np.where(held_out > 0, held_out, np.nan)
-            # A leaf where these users did not play both actions is uninformative.
+            # A leaf in which held-out users lack one of the two actions is uninformative.
             lead = np.nan_to_num(means[at, played] - means[:, single])
             gain += float(held_out.sum(axis=1) @ lead)
             total += float(held_out.sum())
@@ -257,9 +256,10 @@ class _Choice:
 def _n_mixed(events: Events, weights: FloatArray) -> int:
     """Return the number of contexts in which rewards correlate with propensities.
 
-    There an action has no single mean. In each cell the covariance of rewards and propensities,
-    summed by user and divided by the root of the sum of squares, is compared with the bound
-    P(|z| > x) ≤ 2 exp(−x²/2) for symmetric sums (Efron 1969), corrected for all cells.
+    In such a context an action has no single mean reward. The statistic z of a cell is the sum over
+    users of their covariance of rewards and propensities, divided by the root of the sum of
+    squares. It is compared with the bound P(|z| > x) ≤ 2 exp(−x²/2) for symmetric sums (Efron
+    1969), corrected for the number of cells.
     """
     if events.propensities is None:
         return 0
@@ -281,7 +281,7 @@ def _n_mixed(events: Events, weights: FloatArray) -> int:
 def _fixed_order(events: Events, columns: Mapping[str, AttributeColumn]) -> IntArray:
     """Return the rows ordered by user and a hash of their values.
 
-    So sums are the same to the last bit, whatever the order of the log and its division into files.
+    Sums then do not depend, to the last bit, on the order of the log and its division into files.
     """
     values = [events.actions.astype(np.uint64), bits(events.rewards)]
     if events.propensities is not None:
@@ -297,7 +297,7 @@ def _fixed_order(events: Events, columns: Mapping[str, AttributeColumn]) -> IntA
 def _mixed_hashes(events: Events) -> HashArray:
     """Return a hash of each user's label that depends on the whole log.
 
-    So nobody can choose a name to get into a given half or fold.
+    Users therefore cannot choose a name that puts them into a certain half or fold.
     """
     digest = np.full(events.n_users, digest_of(events)[0], np.uint64)
     return row_hashes(user_hashes(events.user_labels)[None], digest)
@@ -343,7 +343,7 @@ def with_partition(policy: Policy, log: PreparedLog, options: LearnOptions) -> t
     source = {**policy.source, "shape": shape.to_json()}
     if shape.shaped_by is not None:
         tallies = log.tallies
-        assert isinstance(tallies, Tallies)  # a cluster refuses the option honest
+        assert isinstance(tallies, Tallies)  # the option honest is refused on a cluster
         share = larger_share(policy.alpha, tallies.n_users)
         others = np.flatnonzero(~shape.shaped_by)
         half = replace(tallies, bounds=()).of_users(others)

@@ -46,9 +46,10 @@ def _histograms(
     n_codes: int,
     n_actions: int,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the weight and weighted sum of rewards by feature, code and action.
+    """Return the sums that splits are scored by.
 
-    And the weighted sum of squares, and the sum of squared weights, by action.
+    By feature, code and action: the weight and the weighted sum of rewards. By action: the weighted
+    sum of squared rewards and the sum of squared weights.
     """
     n_features = codes.shape[1]
     sums, squares = np.zeros((n_features, n_codes, n_actions, 2)), np.zeros((2, n_actions))
@@ -65,7 +66,7 @@ def _histograms(
 
 
 class _Cuts(NamedTuple):
-    """Cuts of one feature of a node, in one order of its codes: statistics, and their bound."""
+    """Cuts of one feature of a node along an order of its codes: statistics and their bound."""
 
     place: int
     order: IntArray
@@ -96,7 +97,7 @@ class Grower:
     design_effect
         By how much repeated plays of a user inflate the variance of means.
 
-    A feature of the rows beyond ``features`` is for ``by_codes`` only.
+    A column of codes beyond those of ``features`` is used by ``by_codes`` only.
     """
 
     def __init__(
@@ -136,9 +137,9 @@ class Grower:
     def by_codes(self, feature: int, growth: Growth, selected: BoolArray) -> Nodes:
         """Return a split of the selected events by the codes of a feature.
 
-        Codes with few users or events, and the rarest beyond the most leaves, share a branch. Codes
-        that do not occur among these events, and actions that the advice did not name here, join
-        the largest branch: later events may have them.
+        Codes with few users or events share a branch, as do the rarest ones if there are more codes
+        than leaves. Codes and advised actions that do not occur among these events join the largest
+        branch, since later events may have them.
         """
         rows = np.flatnonzero(selected & (self.rows.weights > 0))
         column = self.rows.codes[rows, feature]
@@ -222,7 +223,7 @@ class Grower:
             for order in _orders(feature, live, of_codes, weight, total):
                 sides = of_codes[order].cumsum(axis=0)[:-1]
                 freedom = (weight > 0).sum() - 1.0
-                if not feature.is_number:  # levels were ordered by their outcomes
+                if not feature.is_number:  # the order of levels depends on their rewards
                     freedom += 0.5 * np.sqrt(len(order) * len(weight))
                 bound = freedom + 2.0 * np.sqrt(freedom * self._log_looks) + 2.0 * self._log_looks
                 statistics = _contrasts(sides, weight, total, variances)
@@ -232,9 +233,9 @@ class Grower:
     def _branches(
         self, place: int, is_left: BoolArray, rows: IntArray, goes_left: BoolArray
     ) -> tuple[tuple[int, ...], ...]:
-        """Return the codes of both sides, with those that do not occur here.
+        """Return the codes of both sides, including those that do not occur here.
 
-        Numbers go with the nearest that does, levels to the larger side.
+        Such bins join the side of the nearest bin that occurs, such levels the larger side.
         """
         is_here = np.bincount(self.rows.codes[rows, place], minlength=self._n_codes) > 0
         side = np.where(is_here, is_left, goes_left.mean() > 0.5)
@@ -275,8 +276,8 @@ def _orders(
 ) -> list[IntArray]:
     """Return the orders in which a feature's codes are cut.
 
-    Numbers as they are, missing values at either end. Levels along the two main directions of
-    their contrasts between actions, shrunken by the number of plays.
+    Bins keep their order, with missing values at either end. Levels are ordered along the first two
+    principal directions of their contrasts between actions, shrunken by the number of plays.
     """
     if feature.is_number:
         if live[0] != MISSING:
@@ -299,8 +300,8 @@ def _orders(
 def design_effect(rows: Rows) -> float:
     """Return the factor by which repeated plays of a user inflate the variance of an action's mean.
 
-    The ratio of the variance of users' sums of residuals to that of independent plays, at least 1;
-    the median over actions, so that a coalition that pushes one action does not decide it.
+    The ratio of the variance of users' sums of residuals to that of independent plays, at least 1.
+    The median over actions is taken, so that a coalition that pushes one action cannot set it.
     """
     events, n_actions = rows.events, rows.events.n_actions
     weight = np.bincount(events.actions, rows.weights, n_actions)
