@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.refusals import refusal
@@ -41,16 +42,17 @@ def test_rules_are_readable() -> None:
         ("FR", "25", "land is not DE"),
         ("ES", 25, "land is not DE"),
         (None, 25, None),
+        (pd.NA, 25, None),
+        ("DE", pd.NA, "age<20 (or missing) and land is DE"),
     ],
 )
 def test_a_row_and_a_table_of_it_have_the_same_leaf(land: Any, age: Any, leaf: str | None) -> None:
     partition = tree()
     assert partition.leaf({"land": land, "age": age}) == leaf
-    number = np.array([np.nan if age is None else float(age)])
-    code = 0 if land is not None else -1
+    codes = np.array([-1 if pd.isna(land) else 0], np.int32)
     columns: dict[str, AttributeColumn] = {
-        "age": number,
-        "land": Categories(np.array([code], np.int32), (land or "",)),
+        "age": np.array([np.nan if pd.isna(age) else float(age)]),
+        "land": Categories(codes, ("" if pd.isna(land) else land,)),
     }
     (found,) = partition.leaves(columns)
     assert found == (-1 if leaf is None else partition.labels.code(leaf))
@@ -67,6 +69,15 @@ def test_advice_is_one_more_attribute() -> None:
     assert leaves == ["advice is tea", "advice is milk", "advice is milk"]
     again = Partition.from_json(json.loads(json.dumps(partition.to_json())))
     assert again.hash == partition.hash
+
+
+def test_an_attribute_may_be_called_advice() -> None:
+    advice = LinearAdvice(
+        ("tea", "milk"), np.zeros(1), np.ones(1), np.array([[0.0, 1, 0], [0, -1, 0]])
+    )
+    nodes = (Split(1, ((2,), (3,)), (1, 2)), None, None)
+    partition = Partition((Feature("advice", edges=()),), nodes, advice)
+    assert partition.leaf({"advice": 2.0}) == "linear advice is tea"
 
 
 def test_a_partition_that_was_changed_is_refused() -> None:

@@ -100,7 +100,7 @@ class Feature:
         if self.edges is not None:
             number = self.number(value)
             return bisect_right(self.edges, number) + 2 if math.isfinite(number) else MISSING
-        text = plain_text(value)
+        text = None if _is_na(value) else plain_text(value)
         if text is None:
             return MISSING
         return self.levels.index(text) + 2 if text in self.levels else OTHER
@@ -109,14 +109,14 @@ class Feature:
         """Return a column of one value."""
         if self.is_number:
             return np.array([self.number(value)])
-        text = plain_text(value)
+        text = None if _is_na(value) else plain_text(value)
         return Categories(np.array([-1 if text is None else 0], np.int32), (text or "",))
 
     def number(self, value: Any) -> float:
         """Return a value as a number, NaN if it is missing; raise for anything else."""
         try:
-            return math.nan if value is None else float(value)
-        except (TypeError, ValueError) as error:
+            return math.nan if value is None or _is_na(value) else float(value)
+        except (TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"attribute {self.name!r} is {value!r}; it must be a number, or None."
             ) from error
@@ -167,6 +167,11 @@ class Feature:
         if value["type"] != "category" or not all(isinstance(level, str) for level in levels):
             raise ValueError(f"the levels of {name!r}")
         return cls(name, levels=levels, is_trusted=is_trusted)
+
+
+def _is_na(value: Any) -> bool:
+    """Whether a value is pandas' NA, without loading pandas."""
+    return type(value).__name__ == "NAType"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -363,7 +368,10 @@ class Partition:
         """The attributes, and the advice if there is one."""
         if self.advice is None:
             return self.features
-        return (*self.features, Feature(ADVICE, levels=self.advice.actions))
+        name = ADVICE
+        while name in self.names:
+            name = f"linear {name}"
+        return (*self.features, Feature(name, levels=self.advice.actions))
 
     @cached_property
     def labels(self) -> Labels:

@@ -240,6 +240,8 @@ def test_unusable_attributes_are_refused(rng: np.random.Generator) -> None:
     )
     message = refusal(policy.decide, {"country": "DE", "age": "old", "hour": 3})
     assert "'age' is 'old'; it must be a number" in message
+    huge = refusal(policy.decide, {"country": "DE", "age": 10**400, "hour": 3})
+    assert "it must be a number, or None" in huge
     assert "not a tuple" in refusal(policy.decide, ("NO", 30, 3))
     assert not policy.decide({"country": None, "age": 30, "hour": 3}).is_known
 
