@@ -1,4 +1,4 @@
-"""Algorithms and base cases of the paper by name, on plain arrays, with estimators to choose.
+"""Algorithms and base cases of the paper for plain arrays, with a choice of estimators.
 
 *Coordinated Attacks against Contextual Bandits* (Kwon, Efroni, Caramanis and Mannor, ICML 2022).
 Each function takes users, contexts, actions and rewards as four arrays, or as rows of four, and
@@ -59,18 +59,19 @@ UNIVARIATE: dict[str, Univariate | None] = {
         median_of_means(points, alpha=alpha, rng=generator(0, "paper")).estimate
     ),
 }
-"""Estimators of Theorem 3.2 by name. A custom one takes (points, alpha) and returns a number."""
+"""Estimators of Theorem 3.2 by name. Custom estimators take (points, alpha) and return a number."""
 
 MULTIVARIATE: dict[str, Multivariate | None] = {
-    "filter": None,  # on sparse rows, never converted to dense
+    "filter": None,  # works on sparse rows
     "quantum-entropy": lambda rows, alpha: quantum_entropy_mean(rows, alpha=alpha).estimate,
 }
-"""Estimators of Theorem 3.4 by name. A custom one takes (rows, alpha) and returns their mean."""
+"""Estimators of Theorem 3.4 by name. Custom estimators take (rows, alpha) and return the mean of
+the rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Contexts:
-    """What Algorithm 1 returns."""
+    """Result of Algorithm 1."""
 
     nu: FloatArray  #: Shape (S,); estimated context probabilities.
     sigma: FloatArray  #: Shape (S,); the scales σ_s of Algorithm 1.
@@ -79,7 +80,7 @@ class Contexts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Learned:
-    """What Algorithm 2 or a base case returns."""
+    """Result of Algorithm 2 or of a base case."""
 
     nu: FloatArray  #: Shape (S,); estimated context probabilities, uniform ones in base cases.
     mu: FloatArray  #: Shape (S, A); estimated means of the good users, NaN without plays.
@@ -97,7 +98,7 @@ def algorithm_1(
     alpha: float,
     multivariate: str | Multivariate = "filter",
 ) -> Contexts:
-    """Estimate ν: context probabilities of the good users, while colluders visit any contexts.
+    """Estimate ν, the context probabilities of the good users; colluders may visit any contexts.
 
     Parameters
     ----------
@@ -111,7 +112,7 @@ def algorithm_1(
 
     Notes
     -----
-    Guarantee, deviations (errata 5, 7 and 14) and the lemma: ``estimate_context_probabilities``.
+    See ``estimate_context_probabilities`` for the guarantee and deviations (errata 5, 7, 14).
 
     Examples
     --------
@@ -145,7 +146,7 @@ def algorithm_2(
     n_contexts: int | None = None,
     n_actions: int | None = None,
 ) -> Learned:
-    """Robust MCB on the plays of lines 3-10: lines 1, 11 and 12 and the appendix's recovery.
+    """Robust MCB given the plays of lines 3-10: lines 1, 11 and 12, and the recovery procedure.
 
     Parameters
     ----------
@@ -165,9 +166,9 @@ def algorithm_2(
 
     Notes
     -----
-    Guarantee and deviations: ``learn_paper``, as printed (S₊ are the min(S, A) most frequent
-    contexts). A context in which no user ever changed the action was played by line 6; where plays
-    changed, by line 8, it is in S₋.
+    See ``learn_paper`` for the guarantee and deviations; here S₊ is the min(S, A) most frequent
+    contexts, as printed. A context in which no user changed the action was played by line 6; the
+    others were played by line 8 and are in S₋.
 
     Examples
     --------
@@ -214,15 +215,15 @@ def base_case_1(
     n_contexts: int | None = None,
     n_actions: int | None = None,
 ) -> Learned:
-    """Section 3.1, few contexts and many arms: a robust mean of users' means in each cell.
+    """Section 3.1, few contexts and many arms: in each cell, a robust mean of users' means.
 
-    Parameters as ``algorithm_2``. Users keep one action in a context.
+    Parameters are those of ``algorithm_2``. Users keep one action in a context.
 
     Notes
     -----
     Guarantee (Proposition 3.1): all errors are O(sqrt(α L/T)) with probability 9/10, for
-    L = Ω(A log A/α). Deviation: trimming covers the random number of colluders in a group
-    (erratum 11).
+    L = Ω(A log A/α). Deviation: the trimmed number is an upper quantile of the random number of
+    colluders in a group (erratum 11).
 
     Examples
     --------
@@ -262,13 +263,14 @@ def base_case_2(
 ) -> Learned:
     """Section 3.2, many contexts and few actions: one robust mean of users' vectors.
 
-    Parameters as ``algorithm_2``. Contexts and actions are uniform, and a user's vector is
-    (SA/n_i) Σ_t r_t e_(s_t, a_t).
+    Parameters are those of ``algorithm_2``. Contexts and actions are uniform, and a user's vector
+    is (SA/n_i) Σ_t r_t e_(s_t, a_t).
 
     Notes
     -----
     Guarantee (Proposition 3.3): ‖μ̂ − μ‖₂ = O(sqrt(α L S A/T)) with probability 9/10, for
-    L = Ω(SA log(SA)/α) and an estimator as in Theorem 3.4. Deviation: the default is a filter.
+    L = Ω(SA log(SA)/α) and an estimator as in Theorem 3.4. Deviation: the default estimator is a
+    filter.
 
     Examples
     --------
@@ -286,7 +288,7 @@ def base_case_2(
     S = tallies.n_contexts
     recovered, _ = recover_rare(
         tallies,
-        np.full(S, 1.0 / S),  # scales σ_s = 1/S turn A/(n_i σ_s) into SA/n_i
+        np.full(S, 1.0 / S),  # with scales σ_s = 1/S, A/(n_i σ_s) is SA/n_i
         np.ones(S, np.bool_),
         alpha=check_adversarial_fraction(alpha),
         multivariate=_chosen(multivariate, MULTIVARIATE, "multivariate estimator"),
@@ -296,7 +298,7 @@ def base_case_2(
 
 
 def hiding_adversary(gap: float, interactions: int, alpha: float) -> HidingAdversary:
-    """Return the coalition E^(n) of Lemma 4.2: it hides that an action is better by a gap.
+    """Return the coalition E^(n) of Lemma 4.2, which hides the gap between two actions.
 
     Parameters
     ----------
@@ -305,7 +307,7 @@ def hiding_adversary(gap: float, interactions: int, alpha: float) -> HidingAdver
     interactions
         n: plays of that action by each user.
     alpha
-        Share of colluders. They hide the gap completely if (1 + 2ε)^n ≤ 1/(1 − α).
+        Share of colluders. The gap is hidden completely if (1 + 2ε)^n ≤ 1/(1 − α).
 
     Examples
     --------
@@ -342,7 +344,7 @@ def _chosen(given: str | F, choices: dict[str, F | None], kind: str) -> F | None
 def _codes(
     column: ArrayLike, name: str, n_labels: int | None = None
 ) -> tuple[IntArray, Sequence[Any]]:
-    """Return numbers from 0 on, and their labels; whole numbers are codes, unless of users."""
+    """Return codes and their labels; integers are codes already, except those of users."""
     values = np.asarray(column)
     if np.issubdtype(values.dtype, np.integer) and name != "user":
         least = int(values.max(initial=-1)) + 1
@@ -354,7 +356,7 @@ def _codes(
 
 
 def _columns(names: Sequence[str], given: Any, *others: Any) -> list[Any]:
-    """Return the columns: as they were given, of a table by name, or of rows by place."""
+    """Return the columns, which may be given as arrays, as a table or as rows."""
     columns = [given, *others]
     if all(other is None for other in others):
         if hasattr(given, "columns"):
@@ -381,7 +383,7 @@ def _tallied(
     n_contexts: int | None = None,
     n_actions: int | None = None,
 ) -> tuple[Tallies, Tallies | None, Sequence[Any], Sequence[Any]]:
-    """Return the tallies of the plays, those of the first T0 of them, and labels."""
+    """Return the tallies of all plays and of the first T0 plays, and the labels."""
     columns = _columns(("user", "context", "action", "reward"), user, context, action, reward)
     users, user_labels = _codes(columns[0], "user")
     contexts, context_labels = _codes(columns[1], "context", n_contexts)

@@ -1,4 +1,4 @@
-"""`unswayed attacks`: what a coalition can try."""
+"""`unswayed attacks`: the attacks of the simulator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unswayed.simulation.attacks.registry import attacks_by_name, knobs_of
 #: Ours: defaults longer than this are shown only in --json.
 _LONGEST_KNOB = 16
 
-#: What an attack may know.
+#: Description of each kind of knowledge.
 _KNOWN = {
     "O": "their aim alone, whose rival is the best action",
     "B": "the bandit",
@@ -20,9 +20,9 @@ _KNOWN = {
 
 
 def attacks(long: bool = False, json: Json = False) -> None:
-    """List the simulator's attacks by what they know; --long explains each.
+    """List the simulator's attacks by the knowledge that they need; --long explains each.
 
-    long: Also print what each attack does, and its knobs.
+    long: Also describe each attack and its knobs.
     """
     kinds = list(attacks_by_name().values())
     if json:
@@ -54,7 +54,7 @@ def attacks(long: bool = False, json: Json = False) -> None:
 
 
 def _knobs(kind: type[Attack]) -> str:
-    """Return an attack's knobs with their defaults, unless these are long, as that of a secret."""
+    """Return an attack's knobs with their defaults, leaving out long ones such as a secret."""
     shown = {knob: str(value) for knob, value in knobs_of(kind).items()}
     return " ".join(
         f"{knob}={text if len(text) <= _LONGEST_KNOB else '…'}" for knob, text in shown.items()

@@ -1,4 +1,4 @@
-"""`unswayed plan`: how much traffic a target takes, before any of it is spent."""
+"""`unswayed plan`: the traffic that a target loss requires."""
 
 from __future__ import annotations
 
@@ -42,11 +42,10 @@ class DescribedTraffic:
     users: Number of users [as many as needed].
     context_probabilities: uniform, zipf:EXPONENT, or a file with one number for each context
         [uniform].
-    base: Rate of a runner-up where rewards are 0 and 1, such as a click rate.
-    deviation: Standard deviation of one reward [0.5].
-    activity: Plays per user: even (see --arrival-ratio) or heavy-tailed [even].
-    arrival_ratio: Ratio of the busiest user's plays to the least busy one's, c_L [2].
-    exploration: Share of plays that explore, in logs with propensities [1].
+    base: Mean reward of a runner-up if rewards are 0 or 1, such as a click rate. deviation:
+    Standard deviation of one reward [0.5]. activity: Plays per user: even (see --arrival-ratio) or
+    heavy-tailed [even]. arrival_ratio: Ratio of the busiest user's plays to the least busy one's,
+    c_L [2]. exploration: Share of plays that explore, in logs with propensities [1].
     """
 
     panel: ClassVar[str] = "Without a log"
@@ -101,17 +100,16 @@ def plan(
     alpha: Share of users that may collude, below 1/3.
     epsilon: Largest acceptable loss against the best policy, below alpha.
     delta: Failure probability of the plan, from 0.01 to 0.5.
-    lead: Mean reward of the best action minus the average action's, to price exploration.
+    lead: Mean reward of the best action minus that of the average action; determines the cost of
+    exploration.
     """
     from_log = None
     if log is not None:
         for name, value in asdict(described).items():
             if value is not None:
                 flag = f"--{name.replace('_', '-')}"
-                raise InputError(
-                    f"{flag} is read from the log: leave it out, or leave out the log."
-                )
-        # A plan does not need a clean log: unusable rows are dropped.
+                raise InputError(f"{flag} is taken from the log: omit either it or the log.")
+        # Unusable rows are dropped, because a plan does not need them.
         events = read_events(
             log, columns=source.columns(), query=source.query, on_bad_rows="drop"
         ).events
@@ -161,7 +159,7 @@ def plan(
 
 
 def plan_words(plan: Plan) -> list[str]:
-    """Return a plan in sentences."""
+    """Return the description of a plan."""
     first, complexity = plan.methods[0], f"K(B) is {plan.complexity:.3g}."
     words = [
         f"Let each of {plan.n_users:,} users play {first.interactions_per_user:,} times. Then the "
@@ -226,7 +224,7 @@ def plan_words(plan: Plan) -> list[str]:
 
 
 def log_words(found: LogPlan) -> list[str]:
-    """Return a plan from a log in words, what is missing first."""
+    """Return the description of a plan from a log, starting with what is missing."""
     plan = found.plan
     had = f"The log has {found.interactions_per_user:.3g} plays per user of {plan.n_users:,} users"
     words = [f"{had}: enough for this target."]
@@ -259,11 +257,11 @@ def _attacks(plan: Plan) -> list[str]:
 
 HARD_LEAD = 1.3
 """Ours: lead of the best action in tests of a plan, in multiples of the target. A policy that is
-wrong everywhere loses about the lead: smaller leads hardly cost the target, larger ones are easily
-seen."""
+wrong everywhere loses about the lead: with smaller leads, wrong decisions cost less than the
+target; larger ones are easy to detect."""
 
 WIDEST_LEAD = 0.7
-"""Ours: random worlds have room for no larger lead."""
+"""Ours: random worlds cannot have a larger lead."""
 
 
 def _test_words(plan: Plan, context_probabilities: str | None) -> str:

@@ -38,8 +38,8 @@ def reproduce(
 
     repetitions: Repetitions of each cell [50, or 6 with --quick].
     out: Folder for the results; each experiment gets a subfolder.
-    quick: Fewer points and repetitions: minutes, wide intervals.
-    redraw: Only redraw figures and verdicts from existing results.
+    quick: Fewer points and repetitions: takes minutes, with wide intervals. redraw: Only redraw
+    figures and verdicts from existing results.
     """
     named = [find_experiment(name) for name in dict.fromkeys(ids or EXPERIMENTS)]
     if redraw:
@@ -60,14 +60,14 @@ def reproduce(
                 )
                 for experiment in named
             ]
-    except KeyboardInterrupt:  # for callers that run this in a process of their own
+    except KeyboardInterrupt:  # restored for callers that use this function in their own process
         print_line(_STOPPED)
         raise typer.Exit(INTERRUPTED) from None
     _print(outcomes, out, as_json=json)
 
 
 def _bar(progress: Progress, name: str) -> Callable[[int, int], None]:
-    """Return a line of the progress bar, whose total becomes known stage by stage."""
+    """Return the progress bar's line; the total is known only stage by stage."""
     task = progress.add_task(name, total=None)
 
     def advance(finished: int, expected: int) -> None:

@@ -1,4 +1,4 @@
-"""`unswayed simulate`: algorithms against a coalition in worlds whose truth is known."""
+"""`unswayed simulate`: algorithms under attack in simulated worlds."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def simulate(
     processes: Processes = None,
     json: Json = False,
 ) -> None:
-    """Simulate learning algorithms under attack and print what good users lose.
+    """Simulate learning algorithms under attack and print the losses of good users.
 
     attack: Attack that the colluders play; `unswayed attacks` lists them.
     repetitions: Number of independent simulated worlds.
@@ -62,8 +62,8 @@ def simulate(
     knob (NAME=VALUE): A parameter of the attack, listed by `unswayed attacks --long`; repeatable.
     goal: What to measure: suboptimality (of the final policy) or regret (of good users while
         learning).
-    attributes: Logs of clicks with so many attributes instead of contexts, and learners from them,
-        without --strength, --knob and --goal. Attacks are push, segment (push where an attribute is
+    attributes: Simulate logs of clicks with this many attributes instead of contexts; --strength,
+    --knob and --goal are not allowed. Attacks are push, segment (push where an attribute is
         high), forged (push with attributes of others), quiet, sink and peace; algorithms are
         features, without-bots, constant, naive-tree, growthbook-tree, linear and, if its package is
         installed, vowpal-wabbit.
@@ -71,7 +71,7 @@ def simulate(
     if attributes:
         if strength is not None or knob or goal != "suboptimality":
             raise InputError(
-                "--strength, --knob and --goal are for worlds without attributes: leave them out."
+                "--strength, --knob and --goal require worlds without attributes: omit them."
             )
         _with_attributes(world, attributes, attack, algorithm, repetitions, processes, json)
         return
@@ -119,7 +119,7 @@ def _with_attributes(
     processes: int | None,
     as_json: bool,
 ) -> None:
-    """Print the losses of players in logs with attributes."""
+    """Print the losses of learners on logs with attributes."""
     rate = 0.05 if world.base is None else world.base
     for name, value, low, high in (
         ("attributes", n_attributes, 2, 100),
@@ -170,7 +170,7 @@ def _with_attributes(
 
 
 def losses(summary: Summary) -> dict[str, object]:
-    """Return the losses of an algorithm as plain values."""
+    """Return the losses of an algorithm as JSON values."""
     return {
         "mean": summary.mean,
         "stderr": summary.stderr,

@@ -1,4 +1,4 @@
-"""Two days of a news page's click log with bots, and the truth: a first worked example."""
+"""A worked example: two days of a news page's click log with bots, and the true click rates."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ N_USERS = 20_000
 BOTS, BOT_RATE = 0.04, 0.6
 #: Half of the visits get politics, the others one of the stories at random.
 EXPLORED = 0.5
-#: Visits per account and day are Poisson, with means of this median and log-normal spread.
+#: Visits per account and day are Poisson; their means are log-normal with this median and spread.
 MEDIAN_VISITS, SPREAD, MOST_VISITS = 6.0, 1.3, 500
 
 
 def write_news(folder: Path, seed: int = 0) -> list[Path]:
-    """Write a log of each day, the click rates and the bots to a folder, and return the files."""
+    """Write the logs of both days, the click rates and the bots to a folder; return the files."""
     rng = generator(seed, "news")
     country = rng.integers(len(COUNTRIES), size=N_USERS)
     is_bot = rng.random(N_USERS) < BOTS

@@ -1,4 +1,4 @@
-"""A small café with an app, a drinks company that owns a fifth of the accounts, and the picture."""
+"""The demo: a café whose app is attacked by a drinks company with a fifth of the accounts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ N_USERS = 2000
 INTERACTIONS_PER_USER = 30
 ADVERSARIAL_FRACTION = 0.2
 
-# Okabe and Ito's colours; right and wrong also differ in their signs.
+# Okabe and Ito's colours; right and wrong answers also have different markers.
 RIGHT, WRONG, TRUTH = "#009E73", "#D55E00", "#56B4E9"
 
 
@@ -68,7 +68,7 @@ class Outcome:
 
 
 def play(seed: int = 0) -> Outcome:
-    """Let a naive bandit and unswayed learn from the same customers and the same coalition."""
+    """Run a naive bandit and unswayed on the same customers and the same coalition."""
     cafe = Instance(context_probabilities=np.array(VISITS), mean_rewards=np.array(PURCHASE_RATES))
     crowd = Crowd(
         n_users=N_USERS,

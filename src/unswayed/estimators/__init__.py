@@ -1,4 +1,4 @@
-"""Robust means of arrays: points in one dimension, rows in many; nothing of users or bandits."""
+"""Robust estimates of means from plain arrays of points or rows."""
 
 from unswayed.estimators.intervals import Intervals, bounded_mean_intervals, mean_intervals
 from unswayed.estimators.spectral_filter import (

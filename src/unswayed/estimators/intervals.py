@@ -1,7 +1,7 @@
 """Intervals for a mean when some of the points may be bad.
 
-With a range or a deviation of the good points they hold in finite samples without further
-assumptions; otherwise by a normal approximation.
+If the range or the standard deviation of the good points is known, they are valid in finite samples
+without further assumptions; otherwise they use a normal approximation.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from unswayed.estimators.trimming import check_failure_probability, sort_within_
 FEWEST_GOOD = 5  # Ours: with fewer good points than this no normal approximation is attempted
 
 FEWEST_CARRIERS = 3.0
-"""Ours: the fourth-moment count (Σd²)²/Σd⁴ of points that carry the variance must reach this. Of
-1,000 groups of zero-inflated log-normal points (2 to 20 % of them non-zero, log-scale deviation 1),
-at least 97.7 % were covered at a stated level of .98; 92.5 % at a deviation of 1.5."""
+"""Ours: the fourth-moment count (Σd²)²/Σd⁴ of points that carry the variance must reach this. For
+zero-inflated log-normal points (2 to 20 % of them non-zero, log-scale deviation 1) and a stated
+level of 98 %, at least 97.7 % of 1,000 intervals covered the mean; at a log-scale deviation of 1.5,
+92.5 % did."""
 
 
 class Intervals(NamedTuple):
-    """Ends of intervals; shape ``(n_groups,)`` each, infinite where there is no bound."""
+    """Ends of intervals, each of shape ``(n_groups,)``; infinite where there is no bound."""
 
     low: FloatArray
     high: FloatArray
@@ -40,23 +41,24 @@ def mean_intervals(
     n_bad: IntArray,
     failure_probability: float,
 ) -> Intervals:
-    """Return an interval for the mean that the good points of each group were drawn with.
+    """Return an interval for the expected value of the good points of each group.
 
-    ``values`` and ``groups``, shape ``(n_values,)``, are the points and the group of each;
-    ``n_bad``, shape ``(n_groups,)``, is the number of points of each group that may be bad.
-    ``failure_probability`` is allowed for each group.
+    ``values`` and ``groups``, shape ``(n_values,)``, are the points and their groups; ``n_bad``,
+    shape ``(n_groups,)``, is the number of points of each group that may be bad.
+    ``failure_probability`` applies to each group.
 
     Assumption: the normal approximation. Good points are independent with a common mean (variances
     may differ), and there are enough of them for Student's t, widened for skewness (Johnson 1978).
-    It fails where good points are rarely, and then very, large. ``bounded_mean_intervals`` makes
-    no such assumption, but needs a range or a deviation.
+    It fails if a few good points in a thousand are far larger than the rest.
+    ``bounded_mean_intervals`` makes no such assumption, but needs a known range or standard
+    deviation.
 
-    Guarantee, under the assumption: whichever n − k points are the good ones, their own interval
-    lies in the one returned. Its mean is between the mean of the n − k smallest and that of the
-    n − k largest points, and its sum of squares is at most that of all. So bad points can widen the
-    interval without limit, and cannot make it miss.
+    Guarantee, under the assumption: whichever n − k points are the good ones, the returned interval
+    contains the interval computed from them alone. Their mean is between the mean of the n − k
+    smallest and that of the n − k largest points, and their sum of squares is at most that of all
+    points. So bad points can widen the interval without limit, but cannot make it miss the mean.
 
-    Deviation from the paper: it has no intervals.
+    The paper has no intervals.
 
     >>> points, groups = np.random.default_rng(0).normal(size=400), np.zeros(400, np.int64)
     >>> points[:40] = 2.0
@@ -77,7 +79,7 @@ def mean_intervals(
 def _free_intervals(
     ordered: FloatArray, starts: IntArray, n_bad: IntArray, quantiles: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the hull of the intervals of all sets of n − k points."""
+    """Return the smallest interval that contains those of all subsets of n − k points."""
     n_groups = n_bad.size
     low, high = np.full(n_groups, -np.inf), np.full(n_groups, np.inf)
     for g in range(n_groups):
@@ -86,7 +88,7 @@ def _free_intervals(
         good = n - n_bad[g]
         if good < FEWEST_GOOD:
             continue
-        origin = points[n // 2]  # Differences from it keep their digits for any offset.
+        origin = points[n // 2]  # Differences from it lose no precision, whatever the offset.
         smallest, largest, total = 0.0, 0.0, 0.0
         for j in range(n):
             d = points[j] - origin
@@ -117,12 +119,14 @@ def _free_intervals(
 
 
 N_BETS = 9  # Ours: number of averaged betting strategies, for deviations down to 1/250 of the range
-# Ours: assumed shares of outliers among the bad points, which the bets are tuned to
+# Ours: the bets are tuned to these shares of outliers among the bad points
 WILD_SHARES = (0.0, 0.25, 1.0)
-STEPS = 20  # Ours: bisections, to a millionth of the sampling error; ends are rounded outwards
+# Ours: bisection steps, for a millionth of the sampling error; ends are rounded outwards
+STEPS = 20
 TOGETHER = 16  # Number of factors multiplied between logarithms, which are slow
 FARTHEST = 1e12  # Ours: interval ends beyond this many deviations count as infinite
-LARGEST_FACTOR = 1e9  # Ours: keeps products finite; smaller factors are conservative
+# Ours: cap on factors that keeps products finite; a lower cap only widens intervals
+LARGEST_FACTOR = 1e9
 
 
 def bounded_mean_intervals(
@@ -135,23 +139,22 @@ def bounded_mean_intervals(
     value_range: tuple[float, float] | None = None,
     deviation: float | None = None,
 ) -> Intervals:
-    """Return an interval for the mean of the good points of each group.
+    """Return an interval for the expected value of good points with a known range or deviation.
 
-    Infinite where there is no bound: without a range, with half of the points possibly bad, or if
-    points contradict the stated bounds. Parameters are those of ``mean_intervals``;
-    ``value_range``, the smallest and the largest value that a good point can have; and
-    ``deviation``, its largest standard deviation. One of the two is needed; with both, both are
-    used.
+    An interval is infinite if a group without a range may be half bad, or if its points contradict
+    the stated bounds. Parameters are those of ``mean_intervals``; ``value_range``, the smallest and
+    the largest value that a good point can have; and ``deviation``, its largest standard deviation.
+    At least one of the two is required.
 
-    Guarantee: good points are independent with the mean μ of their group, within the range or with
-    the deviation; they need not be alike. Then the interval holds, in finite samples, whatever the
-    bad points are. There is no approximation. Proof in docs/guarantee.md, with bets after
+    Guarantee: if the good points of a group are independent, have the same mean μ and respect the
+    range or the deviation (they need not be identically distributed), the interval is valid in
+    finite samples, whatever the bad points are. The proof in docs/guarantee.md uses the bets of
     Waudby-Smith and Ramdas (2024) and Catoni (2012).
 
-    Width: about that between the means of the n − k smallest and the n − k largest points, which
-    no method can avoid if any law within the range is possible, and sqrt(2 log(1/δ)) standard
-    errors at each end. With a deviation, wild points count at most log 2 each, so that a share α
-    of them adds about 1.2·τ·sqrt(α).
+    Width: about the distance between the means of the n − k smallest and the n − k largest points,
+    which no method can avoid if any distribution within the range is possible, plus sqrt(2
+    log(1/δ)) standard errors at each end. With a deviation τ, an outlier counts at most log 2, so a
+    share α of outliers adds about 1.2·τ·sqrt(α).
 
     >>> clicks = np.random.default_rng(0).binomial(10, 0.3, size=1000) / 10
     >>> groups, n_bad = np.zeros(1000, np.int64), np.array([100])
@@ -163,10 +166,12 @@ def bounded_mean_intervals(
     """
     delta = check_failure_probability(failure_probability)
     if value_range is None and deviation is None:
-        raise InputError("without a range or a deviation a mean has no bound; give one of them.")
+        raise InputError(
+            "a mean has no bound without a range or a deviation of the points; give one of them."
+        )
     ordered, starts = sort_within_groups(values, groups, n_groups)
     low, high = np.full(n_groups, -np.inf), np.full(n_groups, np.inf)
-    # Both ends, by range and by deviation.
+    # The intersection of the intervals by range and by deviation.
     level = math.log(2.0 / delta * (1 + (value_range is not None and deviation is not None)))
     if value_range is not None:
         first, span = value_range[0], value_range[1] - value_range[0]
@@ -186,14 +191,14 @@ def bounded_mean_intervals(
 
 
 def _mirrored(ordered: FloatArray, starts: IntArray, top: float) -> FloatArray:
-    """Return top − x of all points, ascending within groups."""
+    """Return top − x for all points x, in ascending order within groups."""
     places = np.repeat(starts[:-1] + starts[1:] - 1, np.diff(starts)) - np.arange(ordered.size)
     return top - ordered[places]
 
 
 @compiled
 def _range_ends(ordered: FloatArray, starts: IntArray, n_bad: IntArray, level: float) -> FloatArray:
-    """Return the smallest mean of points in [0, 1] that is known to be too large, or one."""
+    """Return the smallest mean of points in [0, 1] that is rejected as too large, or one."""
     ends = np.ones(starts.size - 1)
     needed = level + np.log(N_BETS)
     bets = np.empty(N_BETS)
@@ -221,10 +226,10 @@ def _range_ends(ordered: FloatArray, starts: IntArray, n_bad: IntArray, level: f
 
 @compiled
 def _beats_range(points: FloatArray, bets: FloatArray, m: float, needed: float) -> bool:
-    """Return whether bets that the mean is below m gain more than chance explains.
+    """Return whether bets that the mean is below m win more than chance allows.
 
-    A bet is valid if no point could make it negative. More bets become valid as m grows, so this is
-    monotone in m.
+    A bet is valid if no point can make its capital negative. More bets become valid as m grows, so
+    the result is monotone in m.
     """
     total = 0.0
     for bet in bets:
@@ -286,7 +291,7 @@ def _deviation_ends(
 
 @compiled
 def _beats_deviation(points: FloatArray, k: int, bets: FloatArray, m: float, needed: float) -> bool:
-    """Return whether bets that the mean is below m gain more than chance explains."""
+    """Return whether bets that the mean is below m win more than chance allows."""
     total = 0.0
     for bet in bets:
         fee = np.exp(-0.5 * bet * bet)

@@ -1,4 +1,4 @@
-"""Sparse rows, and products with them that never form the centred rows."""
+"""Sparse rows, and products that centre them implicitly."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class Rows(Protocol):
     def total(
         self, method: Callable[..., FloatArray], weights: FloatArray, *arguments: Any
     ) -> FloatArray:
-        """Return what a method of ``SparseRows`` adds up over the weighted rows."""
+        """Return the sum that a method of ``SparseRows`` computes over the weighted rows."""
 
 
 RowMatrix: TypeAlias = ArrayLike | sparse.csr_array | sparse.csr_matrix | Rows
 
 
 def as_rows(matrix: RowMatrix) -> tuple[Rows, FloatArray | None]:
-    """Return the rows of a matrix, checked, and the origin that was subtracted from each of them.
+    """Check a matrix; return its rows and the origin that was subtracted from each of them.
 
-    Dense rows are measured from the median of each column: then few entries far from zero are left,
-    which would drown the spread of the rows in rounding errors. The origin of others is None.
+    The column medians are subtracted from dense rows; otherwise a large common offset would lose
+    the spread of the rows in rounding errors. The origin of all other rows is None.
     """
     origin = None
     if isinstance(matrix, Rows):  # for example those of a cluster
@@ -59,7 +59,7 @@ def as_rows(matrix: RowMatrix) -> tuple[Rows, FloatArray | None]:
             compressed = sparse.csr_array(array if origin is None else array - origin)
         if compressed.ndim != 2:
             raise InputError("The rows must form a two-dimensional matrix.")
-        # Unsorted indices are fine; duplicate entries are not, as their squares do not add up.
+        # Indices may be unsorted, but duplicate entries must be summed before squares are taken.
         if not compressed.has_canonical_format:
             compressed = compressed.copy()
             compressed.sum_duplicates()
@@ -76,7 +76,7 @@ def check_finite(array: FloatArray, *, name: str) -> None:
     """Reject NaN and infinite numbers."""
     if n_bad := array.size - int(np.count_nonzero(np.isfinite(array))):
         raise InputError(
-            f"{name} holds {n_bad} numbers that are NaN or infinite: drop them or set them first."
+            f"{name} contains {n_bad} NaN or infinite numbers: remove or replace them first."
         )
 
 
@@ -127,8 +127,8 @@ class SparseRows:
 
     def project(self, centre: FloatArray, directions: FloatArray) -> FloatArray:
         """Return the centred rows times directions of shape ``(n_columns, k)``."""
-        # Contiguous before any product: products of strided arrays round differently, and strides
-        # are lost when sent to another process.
+        # Products need contiguous arrays: strided ones round differently, and strides are lost when
+        # an array is sent to another process.
         directions = np.ascontiguousarray(directions)
         return _project(self.data, self.indices, self.indptr, directions, centre @ directions)
 
@@ -147,9 +147,9 @@ class SparseRows:
         return products - np.outer(centre, totals)
 
 
-# Compiled loops; zeros that are not stored are never visited. Letters: ``data, indices, indptr``
-# the matrix X; ``w`` weights of rows; ``V`` directions as columns; ``offsets = cᵀV`` for the
-# centre c, so that ``x·V − offsets`` is the centred projection.
+# Compiled loops; only stored entries are visited. Letters: ``data, indices, indptr`` the matrix X;
+# ``w`` weights of rows; ``V`` directions as columns; ``offsets = cᵀV`` for the centre c, so that
+# ``x·V − offsets`` is the centred projection.
 
 
 @compiled
@@ -221,9 +221,9 @@ def _project(
 
 @compiled
 def _dot(data: FloatArray, indices: IndexArray, first: int, last: int, v: FloatArray) -> float:
-    """Return x·v of the row that is stored from ``first`` up to ``last``.
+    """Return x·v for the row stored in entries ``first`` to ``last − 1``.
 
-    Four partial sums, so that additions need not wait for each other.
+    Four partial sums let the processor overlap additions.
     """
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     k = first

@@ -1,4 +1,4 @@
-"""Filters for rows of bounded covariance, and the rounds that they share.
+"""Filters that estimate the mean of rows with bounded covariance.
 
 The spectral filter scores rows along the direction of largest variance, the quantum-entropy filter
 along all suspicious directions of a round at once.
@@ -33,7 +33,7 @@ from unswayed.names import known_keywords
 from unswayed.randomness import generator
 
 MAX_ITERATIONS = 50  # Ours; the attacks of the benchmark need fewer than 15
-BUDGET_FACTOR = 2.0  # The theory's: a sound filter removes less good weight than bad
+BUDGET_FACTOR = 2.0  # From the theory: a sound filter removes less good weight than bad
 LARGEST_BUDGET = 0.49  # Ours: upper limit on the removed weight
 
 BLATANT_DEVIATIONS = 10.0
@@ -44,22 +44,23 @@ COARSE_FACTOR = 1e6
 """Ours: rows whose largest entry exceeds the typical row's by this factor are dropped at once,
 since their squares would drown the other rows in rounding errors."""
 
-LARGEST_MAGNITUDE = 1e120  # Ours: beyond it, or its inverse, squares leave the range of floats
+# Ours: beyond it, or below its inverse, squares may overflow or underflow
+LARGEST_MAGNITUDE = 1e120
 LEAST_PROGRESS = 0.1  # Ours: a round that would remove less than this many rows ends the rounds
 
 
 StopReason: TypeAlias = Literal["spectrum", "tail", "budget", "iterations"]
 """Why a spectral estimator stopped.
 
-``"spectrum"``: no direction spreads more than honest noise does. ``"tail"``: a direction spreads
-more, but no row stands out in it. ``"budget"``: as much weight was removed as the adversarial
-fraction allows. ``"iterations"``: the round limit was reached.
+``"spectrum"``: no direction has more variance than honest noise explains. ``"tail"``: some
+direction does, but no row is an outlier along it. ``"budget"``: as much weight was removed as the
+adversarial fraction allows. ``"iterations"``: the round limit was reached.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class SpectrumStep:
-    """The spectrum in one round: the largest variance of the kept rows, and the honest limit."""
+    """Largest variance of the kept rows in one round, and the limit for honest rows."""
 
     top_eigenvalue: float
     threshold: float
@@ -75,11 +76,11 @@ class MeanEstimate:
     iterations: int  # rounds in which weight was removed
     spectrum: tuple[SpectrumStep, ...]  # one for each computation of the spectrum
     stopped: StopReason
-    removed: float  # share of the starting weight
+    removed: float  # removed share of the starting weight
 
 
 class Suspicion(NamedTuple):
-    """Fraction of its weight that each row may keep, and its distance in honest deviations."""
+    """Share of weight that each row may keep, and its distance in honest standard deviations."""
 
     shares: FloatArray
     deviations: FloatArray
@@ -94,7 +95,7 @@ class Look:
         self.noise = HonestNoise(variances, sample.effective_rows)
         top = top_direction(sample, start)
         self.eigenvalue = top.value
-        # Guess of the top direction after some rows lost weight.
+        # Starting vector for the next search of the top direction.
         self.next_start = top.vector + top.runner_up
         direction = top.vector[:, None]
         self.projections = sample.rows.each(SparseRows.project, sample.centre, direction)[:, 0]
@@ -112,7 +113,7 @@ Score = Callable[[Look], Suspicion]
 def prune(
     matrix: RowMatrix, score: Score, *, alpha: float, row_weights: ArrayLike | None
 ) -> MeanEstimate:
-    """Remove weight from suspicious rows until the spectrum looks honest or the budget is used."""
+    """Down-weight suspicious rows until noise explains the spectrum or the budget is used."""
     alpha = check_adversarial_fraction(alpha)
     rows, origin = as_rows(matrix)
     weights = _checked_weights(row_weights, rows.shape[0])
@@ -170,7 +171,7 @@ def _is_sane(rows: Rows) -> BoolArray:
 def _rounds(
     rows: Rows, weights: FloatArray, score: Score, *, alpha: float, start_total: float
 ) -> tuple[WeightedRows, tuple[SpectrumStep, ...], StopReason]:
-    """Run the rounds on sane rows; return the rows, the spectrum and why the rounds ended."""
+    """Run the rounds; return the weighted rows, the spectrum and the reason for stopping."""
     budget = min(BUDGET_FACTOR * alpha, LARGEST_BUDGET)
     spectrum: list[SpectrumStep] = []
     start: FloatArray | None = None
@@ -200,7 +201,7 @@ def _rounds(
             stopped = "budget"
             break
         start = look.next_start
-        # Running sums round, so slightly more than the total may seem lost.
+        # Because of rounding errors, a row may lose slightly more than its weight.
         sample = WeightedRows.centred(rows, np.maximum(sample.weights - lost, 0.0))
     return sample, tuple(spectrum), stopped
 
@@ -208,9 +209,9 @@ def _rounds(
 def _within_budget(
     wanted: FloatArray, deviations: FloatArray, *, room: float, largest_room: float
 ) -> FloatArray:
-    """Return the weight to remove, the most extreme rows first, as far as there is room.
+    """Return the weight to remove from each row, most extreme rows first, within the budget.
 
-    Blatant rows may use the larger budget, all others only what these leave of the ordinary one.
+    Blatant outliers may use the larger budget; other rows use what is left of the ordinary one.
     """
     chosen = np.flatnonzero(wanted > 0.0)
     inward = chosen[np.argsort(-deviations[chosen], kind="stable")]
@@ -224,7 +225,7 @@ def _within_budget(
 
 
 def _first(amounts: FloatArray, room: float) -> FloatArray:
-    """Return the amounts in order until the room is full."""
+    """Return the amounts, cut off where their running sum exceeds the room."""
     return np.diff(np.minimum(np.cumsum(amounts), max(room, 0.0)), prepend=0.0)
 
 
@@ -235,22 +236,22 @@ def spectral_filter(
     """Estimate a mean vector after weighing down rows that spread too far in some direction.
 
     Each round finds the direction of largest variance. If honest noise explains it, the weighted
-    mean is returned; else each side of the projections is compared with a normal law of honest
-    variance, and rows beyond a point where the tail is too heavy lose the excess.
+    mean is returned. Otherwise each tail of the projections is compared with that of a normal
+    distribution of honest variance; where it is too heavy, its rows lose the excess weight.
 
-    The matrix, shape ``(n_rows, n_columns)``, is scipy CSR or dense; sparse rows are never made
-    dense, dense ones are copied. A share ``alpha`` of the rows, below 1/2, may be anything. Columns
-    of very different variance are best rescaled before, and more than twice that share of the rows
-    should not be empty: a minority of rows that stand out from a majority that agrees cannot be
-    distinguished from an attack. Starting weights of the rows are equal if not given.
+    The matrix, shape ``(n_rows, n_columns)``, is a SciPy CSR matrix or dense; sparse rows are never
+    made dense, dense ones are copied. A share ``alpha`` < 1/2 of the rows may be arbitrary. Rescale
+    columns of very different variance first. At least a share 2 ``alpha`` of the rows should be
+    non-empty: otherwise the non-empty rows cannot be distinguished from an attack. Rows start with
+    equal weights unless ``row_weights`` are given.
 
     Guarantee (Diakonikolas et al. 2017, for their filter): if good rows have covariance ⪯ σ²I and
     n is large against d log d, the error is O(σ sqrt(alpha)). Its conditions hold here: the rounds
-    end only when the top eigenvalue is of the order of the honest one, when the excess of every
-    tail is within chance, or when 2 alpha of the weight is removed.
-    Deviations: σ is estimated; tails are compared with a normal law rather than weighed by the
-    squared projection, which is sharper for rows that sum many entries; rows beyond ten
-    deviations may be removed past the budget, up to half of the weight in all.
+    end only when the top eigenvalue is of the order of the honest one, when chance explains every
+    tail, or when a share 2 alpha of the weight has been removed.
+    Deviations: σ is estimated. Tails are compared with a normal distribution instead of weighted by
+    the squared projection, which is sharper for rows that sum many entries. Rows beyond ten
+    standard deviations may be removed beyond the budget, up to half of the weight in total.
 
     >>> rows = generator(0).normal(5.0, 1.0, size=(1000, 40))
     >>> rows[:100] = 9.0
@@ -262,7 +263,7 @@ def spectral_filter(
 
 
 def _tail_score(look: Look) -> Suspicion:
-    """Compare both tails of the projections with the normal law of honest variance."""
+    """Compare both tails of the projections with a normal distribution of honest variance."""
     deviations = in_deviations(look.projections - look.centre, look.honest_variance)
     weights = look.sample.weights
     shares = np.ones_like(deviations)
@@ -272,40 +273,42 @@ def _tail_score(look: Look) -> Suspicion:
 
 
 def in_deviations(distances: FloatArray, variance: float) -> FloatArray:
-    """Return distances in standard deviations; without any honest spread all but 0 are infinite."""
+    """Return distances in standard deviations; if the variance is zero, all but 0 are infinite."""
     if variance > 0.0:
         return distances / math.sqrt(variance)
     return np.where(distances == 0.0, 0.0, np.copysign(np.inf, distances))
 
 
-N_SKETCHES = 16  # Ours: vectors that stand for the density matrix; the theory asks for O(log n)
+N_SKETCHES = 16  # Ours: random vectors that sketch the density matrix; the theory needs O(log n)
 SHARPNESS_PER_LOG_DIMENSION = 2.0
-"""Ours: the exponent of a round is this times log d, so that one spike of two and a half times the
-noise outweighs d noise directions. The theory takes a constant and more rounds."""
+"""Ours: the exponent of a round is this times log d, so that one direction with 2.5 times the noise
+variance outweighs d noise directions. The theory uses a constant and more rounds."""
 
-LONGEST_EPOCH = 4  # Ours: rounds whose covariances add up in the exponent before it starts afresh
-SERIES_TOLERANCE = 1e-3  # Ours: smaller terms of the exponential series, relative, are left out
-EIGENVALUE_MARGIN = 1.05  # Ours: the Lanczos eigenvalue errs low by less than this
+LONGEST_EPOCH = 4  # Ours: rounds whose covariances are summed in the exponent before it restarts
+# Ours: relative size below which terms of the exponential series are omitted
+SERIES_TOLERANCE = 1e-3
+EIGENVALUE_MARGIN = 1.05  # Ours: the Lanczos eigenvalue is too low by less than this factor
 
 
 @known_keywords(adversarial_fraction="alpha")
 def quantum_entropy_mean(
     matrix: RowMatrix, *, alpha: float, row_weights: ArrayLike | None = None, seed: int = 0
 ) -> MeanEstimate:
-    """Estimate a mean vector after weighing down rows that stand out in many directions at once.
+    """Estimate a mean vector after down-weighting outliers in many directions at once.
 
-    As ``spectral_filter``, but a round scores each row by its squared length under a density
-    matrix ``U = exp(c Σ M)/tr``, which spreads over all directions of large variance (matrix
-    multiplicative weights). The exponential is never formed: it is applied to random vectors by a
-    Chebyshev series in products with the rows. The seed fixes these vectors: keep it secret from
-    anybody who chooses rows.
+    Like ``spectral_filter``, but a round scores each row by its squared norm under a density matrix
+    ``U = exp(c Σ M)/tr``, which covers all directions of large variance (matrix multiplicative
+    weights). The exponential is never formed: a Chebyshev series of products with the rows applies
+    it to random vectors. The seed fixes these vectors: keep it secret from anybody who controls
+    rows.
 
     Guarantee (Dong, Hopkins and Li 2019, for their algorithm): if good rows have covariance ⪯ σ²I
     and n is large against d log d, an error of O(σ sqrt(alpha)) after O(log d) rounds, however many
-    directions the bad rows use; the spectral filter may need one round for each.
+    directions the bad rows use; the spectral filter may need one round for each direction.
     Deviations: σ is estimated as in ``spectral_filter``; rows lose the excess over a scaled
-    chi-squared law fitted to the lower half of the scores, instead of weight in proportion to
-    the score; the exponent is sharper and restarts after four rounds or a halved eigenvalue.
+    chi-squared distribution fitted to the lower half of the scores, instead of weight in proportion
+    to the score; the exponent is larger, and restarts after four rounds or when the top eigenvalue
+    has halved.
 
     >>> rows = generator(0).normal(5.0, 1.0, size=(1000, 40))
     >>> rows[:100] = 9.0
@@ -318,7 +321,7 @@ def quantum_entropy_mean(
 
 @dataclass(slots=True)
 class _EntropyScore:
-    """Scores under the density matrix of an epoch; remembers the epoch's weights."""
+    """Scores rows under a density matrix that is updated within an epoch of several rounds."""
 
     seed: int
     past_weights: FloatArray | None = None
@@ -333,7 +336,7 @@ class _EntropyScore:
             self.past_weights = np.zeros_like(sample.weights)
             self.first_eigenvalue = look.eigenvalue
             self.n_rounds = 0
-        # The sum of the epoch's covariances, up to the drift of their centres.
+        # The sum of the epoch's covariances; it ignores that their centres differ slightly.
         self.past_weights = self.past_weights + sample.weights / sample.total
         self.n_rounds += 1
         root = self._density_root(WeightedRows.centred(sample.rows, self.past_weights))
@@ -358,8 +361,8 @@ class _EntropyScore:
         """Return ``(n_columns, k)`` vectors R with R Rᵀ ≈ U, the density matrix of the epoch."""
         n_columns = epoch.rows.shape[1]
         sharpness = SHARPNESS_PER_LOG_DIMENSION * math.log(max(n_columns, 2))
-        # The weights sum to the number of rounds, so the top eigenvalue of the mean covariance is
-        # at most that of the epoch's start, up to drifting centres.
+        # The weights of the rounds are averaged, so the top eigenvalue is at most that at the start
+        # of the epoch, apart from small differences of the centres.
         top = EIGENVALUE_MARGIN * self.first_eigenvalue
         sketch = generator(self.seed, "quantum entropy").standard_normal(
             (n_columns, min(N_SKETCHES, n_columns))
@@ -373,11 +376,11 @@ def exponential_times(
 ) -> FloatArray:
     """Return ``exp(exponent · M/top − exponent)`` times vectors, M the weighted covariance.
 
-    Its eigenvalues lie in [0, top]. By a Chebyshev series on that interval:
+    Its eigenvalues lie in [0, top]. Computed by a Chebyshev series on that interval:
     ``exp(b(t + 1)) = e^b (I_0(b) + 2 Σ_k I_k(b) T_k(t))`` with t in [−1, 1] and 2b the exponent.
     """
     half = 0.5 * exponent
-    # ive(k, b) = I_k(b) e^−b keeps the factor e^exponent out, which a norm would cancel anyway.
+    # ive(k, b) = I_k(b) e^−b omits the factor e^exponent, which normalisation would cancel anyway.
     previous = vectors
     current = sample.covariance_times(vectors) * (2.0 / top) - vectors
     leading = float(special.ive(0, half))
@@ -392,13 +395,13 @@ def exponential_times(
 
 
 def _fit_chi_squared(scores: FloatArray, weights: FloatArray) -> tuple[float, float]:
-    """Fit a scaled chi-squared law to the lower half; return its mean and degrees of freedom."""
+    """Fit a scaled chi-squared distribution to the lower half; return its mean and its dof."""
     median = weighted_quantile(scores, weights, 0.5)
     if median <= 0.0:
         return 0.0, 1.0
     ratio = weighted_quantile(scores, weights, 0.25) / median
     low, high = math.log(0.5), math.log(1e4)
-    for _ in range(40):  # the ratio of the quartiles grows with the degrees of freedom
+    for _ in range(40):  # the ratio of the quantiles grows with the degrees of freedom
         middle = 0.5 * (low + high)
         shape = 0.5 * math.exp(middle)
         if special.gammaincinv(shape, 0.25) < ratio * special.gammaincinv(shape, 0.5):

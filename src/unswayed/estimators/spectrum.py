@@ -1,4 +1,4 @@
-"""Top eigenvalue of weighted rows, its honest limit, and scores of outlying rows.
+"""Top eigenvalue of weighted rows, the limit for honest rows, and scores of outlying rows.
 
 Weighted quantiles and the excess of a tail over a distribution; the top eigenpair of an operator
 given by its products; and the spectrum of weighted rows.
@@ -17,12 +17,13 @@ from unswayed.arrays import FloatArray
 from unswayed.estimators.rows import Rows, SparseRows
 from unswayed.randomness import generator
 
-NORMAL_QUARTILE = 0.6744897501960817  # Median absolute deviation of the standard normal law
+# Median absolute deviation of the standard normal distribution
+NORMAL_QUARTILE = 0.6744897501960817
 ALLOWED_DEVIATIONS = 2.0  # Ours: standard deviations by which a tail may exceed its expected count
 
 
 def weighted_quantile(values: FloatArray, weights: FloatArray, level: float) -> float:
-    """Return the midpoint of the values between which the weight below passes ``level``.
+    """Return a weighted quantile; between two values, their midpoint.
 
     >>> import numpy as np
     >>> weighted_quantile(np.array([3.0, 1.0, 2.0, 4.0]), np.ones(4), 0.5)
@@ -31,7 +32,8 @@ def weighted_quantile(values: FloatArray, weights: FloatArray, level: float) -> 
     order = np.argsort(values)
     order = order[weights[order] > 0.0]
     ordered, below = values[order], np.cumsum(weights[order])
-    slack = 1e-12 * below[-1]  # a level on an edge must not depend on rounding
+    # The quantile must not depend on rounding errors of the cumulative weight
+    slack = 1e-12 * below[-1]
     least = level * below[-1] - slack
     low = ordered[np.searchsorted(below, least)]
     beyond = int(np.searchsorted(ordered, low, side="right"))
@@ -40,18 +42,18 @@ def weighted_quantile(values: FloatArray, weights: FloatArray, level: float) -> 
 
 
 def robust_variance(values: FloatArray, weights: FloatArray, centre: float) -> float:
-    """Return the variance of a normal law with the same median distance from the centre."""
+    """Return the variance of the normal distribution with the same median distance from centre."""
     deviation = weighted_quantile(np.abs(values - centre), weights, 0.5)
     return (deviation / NORMAL_QUARTILE) ** 2
 
 
 def kept_shares(scores: FloatArray, weights: FloatArray, law_tails: FloatArray) -> FloatArray:
-    """Return the share of its weight that each row may keep if the tail is to follow a law.
+    """Return the share of its weight that each row may keep so that the tail fits a distribution.
 
-    Beyond each score at most the expected weight, with an allowance for chance, may stay;
-    ``law_tails`` are the law's probabilities of a score at least as large. The share never grows
-    with the score. The allowance vanishes far out, so no row is too far to be removed. All arrays
-    have shape ``(n_rows,)``.
+    Beyond each score, at most the expected weight may remain, plus an allowance for chance;
+    ``law_tails`` are the probabilities of a score at least as large. The share never increases with
+    the score. The allowance tends to zero in the far tail, so extreme rows can always be removed.
+    All arrays have shape ``(n_rows,)``.
     """
     # Only the outer half is a tail: if the reference distribution is too wide, rows in the middle
     # must not be down-weighted.
@@ -63,7 +65,7 @@ def kept_shares(scores: FloatArray, weights: FloatArray, law_tails: FloatArray) 
     shares = np.ones(outer.size)
     np.divide(allowed, tails, out=shares, where=tails > 0.0)
     np.minimum.accumulate(np.minimum(shares, 1.0), out=shares)
-    # Tied rows are treated like the first of them, whatever their order.
+    # Tied rows get the same share, whatever their order.
     ordered = scores[outward]
     kept = np.ones(scores.size)
     kept[outward] = shares[np.searchsorted(ordered, ordered)]
@@ -80,7 +82,8 @@ class TopEigenpair:
 
     value: float
     vector: FloatArray
-    runner_up: FloatArray  # next eigenvector as far as known, or zero: the next starting vector
+    # Approximate second eigenvector, or zero; used for the next starting vector
+    runner_up: FloatArray
 
 
 def top_eigenpair(
@@ -92,10 +95,11 @@ def top_eigenpair(
 ) -> TopEigenpair:
     """Find the largest eigenvalue of a positive semidefinite operator and its unit eigenvector.
 
-    Lanczos with full reorthogonalisation, from a direction whose product ``image`` the caller knows
-    already, until ‖A·x − θ·x‖ ≤ tolerance·θ. Then some eigenvalue lies within tolerance·θ of θ, and
-    θ itself is never too large. Unlike ARPACK, which checks the residual only when its basis of
-    twenty is full, it checks after every product, as products dominate the cost.
+    Lanczos iteration with full reorthogonalisation until ‖A·x − θ·x‖ ≤ tolerance·θ; ``image`` is
+    the product of the starting direction, which the caller already knows. Some eigenvalue then lies
+    within tolerance·θ of θ, and θ is never larger than the largest one. Unlike ARPACK, which checks
+    the residual only when its basis of twenty is full, it checks after every product, as products
+    dominate the cost.
 
     >>> diagonal = np.arange(1.0, 101.0)
     >>> start = np.ones(100)
@@ -129,7 +133,7 @@ def _searched(
         known = basis[: last + 1]
         projected[last, last] = known[last] @ product
         rest = product
-        for _ in range(2):  # once loses orthogonality to rounding
+        for _ in range(2):  # a single pass loses orthogonality to rounding errors
             rest = rest - (known @ rest) @ known
         leftover = float(np.linalg.norm(rest))
         values, vectors = np.linalg.eigh(projected[: last + 1, : last + 1])
@@ -146,21 +150,26 @@ def _searched(
     return TopEigenpair(value, direction / np.linalg.norm(direction), runner_up), residual
 
 
-LANCZOS_TOLERANCE = 1e-2  # Ours: relative error of the top eigenvalue, as sharp as thresholds are
+LANCZOS_TOLERANCE = 1e-2  # Ours: relative error of the top eigenvalue, about that of the thresholds
 RANDOM_PART = 0.5
 """Ours: norm of the random part of the Lanczos starting vector, relative to the previous direction.
-It is large, so that a new direction is not missed in favour of one that has hardly changed."""
+It is large, so that the search finds a new top direction even if the previous one has hardly
+changed."""
 
-SMALL_DIMENSION = 32  # Ours: up to here the covariance is formed and solved directly
-FAR_ROW = 4.0  # Ours: cap on a squared distance in column variances, in typical ones
-TIE = 1e-9  # Ours: empty rows all lie equally far from the centre, up to this share
+# Ours: up to this many columns the covariance matrix is formed and decomposed directly
+SMALL_DIMENSION = 32
+FAR_ROW = 4.0  # Ours: cap on squared distances in column variances, in units of the typical one
+# Ours: relative tolerance for the distances of empty rows from the centre, which are equal
+TIE = 1e-9
 
 COLUMN_MARGIN = 1.0
 """Ours: column variances are trusted up to sqrt(2 log d), the expected maximum of d normal numbers,
 plus this many deviations above their median, in logs."""
 
-CHANCE_DEVIATIONS = 2.45  # Ours: sqrt(2 log(1/0.05)), by which honest spectra may exceed a limit
-MEDIAN_DEVIATION_ERROR = 1.17  # Relative error of a normal law's median deviation, times sqrt(n)
+# Ours: sqrt(2 log(1/0.05)), allowance by which honest spectra may exceed the limit
+CHANCE_DEVIATIONS = 2.45
+# Relative error of the median deviation of normal numbers, times sqrt(n)
+MEDIAN_DEVIATION_ERROR = 1.17
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +192,7 @@ class WeightedRows:
 
     @property
     def effective_rows(self) -> float:
-        """Number of equally weighted rows that would average out noise as well."""
+        """Number of equally weighted rows whose mean would have the same variance."""
         return float(self.total**2 / np.square(self.weights).sum())
 
     def covariance_times(self, directions: FloatArray) -> FloatArray:
@@ -195,7 +204,7 @@ class WeightedRows:
 def top_direction(sample: WeightedRows, start: FloatArray | None) -> TopEigenpair:
     """Return the largest eigenvalue of the weighted covariance and its eigenvector.
 
-    ``start`` is where the eigenvector may lie.
+    ``start`` is a guess of the eigenvector.
     """
     n_columns = sample.rows.shape[1]
     # A fixed random part: a guess alone may be orthogonal to the eigenvector.
@@ -221,10 +230,10 @@ def top_direction(sample: WeightedRows, start: FloatArray | None) -> TopEigenpai
 
 
 def believable_column_variances(sample: WeightedRows, *, alpha: float) -> FloatArray:
-    """Return column variances that a minority of rows cannot inflate at will.
+    """Return column variances that a minority of rows cannot inflate arbitrarily.
 
-    Rows far from the centre count less, so bad rows cannot inflate most columns; columns far above
-    the others are lowered to a believable height, so bad rows cannot inflate a few.
+    Rows far from the centre are down-weighted, so bad rows cannot inflate most columns; variances
+    far above the others are capped, so bad rows cannot inflate a few columns.
     """
     distances = sample.rows.each(SparseRows.squared_distances, sample.centre)
     limit = _far_distance(distances, sample, alpha)
@@ -237,14 +246,15 @@ def believable_column_variances(sample: WeightedRows, *, alpha: float) -> FloatA
         return variances
     middle = float(np.median(logs))
     spread = math.sqrt(robust_variance(logs, np.ones(logs.size), middle))
-    # Equal columns differ by chance too: the log of a variance from n rows errs by sqrt(2/n).
+    # Estimates of equal variances differ by chance: the log of a variance of n rows has error
+    # sqrt(2/n).
     spread += math.sqrt(2.0 / sample.effective_rows)
     reach = math.sqrt(2.0 * math.log(logs.size)) + COLUMN_MARGIN
     return np.minimum(variances, math.exp(middle + reach * spread))
 
 
 def _far_distance(distances: FloatArray, sample: WeightedRows, alpha: float) -> float:
-    """Return the squared distance beyond which a row is far out, given how unequal rows are."""
+    """Return the squared distance beyond which a row is an outlier."""
     weights, bad = sample.weights, alpha
     # Twice the stated fraction is tolerated, unless that leaves only empty rows for the estimate.
     typical = weighted_quantile(distances, weights, max(0.5, 1.0 - 2.0 * bad))
@@ -254,9 +264,9 @@ def _far_distance(distances: FloatArray, sample: WeightedRows, alpha: float) -> 
     logs = np.log(distances[is_apart])
     middle = weighted_quantile(logs, weights[is_apart], 0.5)
     spread = math.sqrt(robust_variance(logs, weights[is_apart], middle))
-    # The log of a chi-squared variable spreads too, in few dimensions by much.
+    # The log of a chi-squared variable varies too, and much in few dimensions.
     usual = math.sqrt(float(special.polygamma(1, 0.5 * sample.rows.shape[1])))
-    # If honest row lengths vary more than those of normal rows, the threshold is higher: at the
+    # If the norms of honest rows vary more than those of normal rows, the threshold is higher: the
     # expected maximum of n normal numbers.
     reach = math.sqrt(2.0 * math.log(max(sample.effective_rows, 2.0)))
     return FAR_ROW * typical * math.exp(reach * max(0.0, spread - usual))
@@ -264,13 +274,13 @@ def _far_distance(distances: FloatArray, sample: WeightedRows, alpha: float) -> 
 
 @dataclass(frozen=True, slots=True)
 class HonestNoise:
-    """How far honest rows may spread."""
+    """Largest variance that honest rows can have in a direction."""
 
     column_variances: FloatArray  # shape (n_columns,), see ``believable_column_variances``
     n_rows: float  # effective number of rows
 
     def limit(self, direction_masses: FloatArray) -> float:
-        """Return the variance that independent columns reach in directions fitted to the data.
+        """Return the largest variance of independent columns in a direction fitted to the data.
 
         ``(sqrt(variance) + sqrt(trace/n))²``, which for d equal variances is the Marchenko–Pastur
         edge ``σ²(1 + sqrt(d/n))²``. Masses, shape ``(n_columns,)`` with sum 1, are the squared
@@ -283,14 +293,14 @@ class HonestNoise:
     def variance_and_threshold(
         self, direction_masses: FloatArray, robust_spread: float
     ) -> tuple[float, float]:
-        """Return the honest variance along directions, and the value that it may reach by chance.
+        """Return the honest variance along directions, and an upper limit for its sample value.
 
-        It is the larger of two estimates. The robust spread of the projections adapts to any
-        covariance of the good rows, but is zero when most projections are zero. The limit for
+        It is the larger of two estimates. The robust variance of the projections adapts to any
+        covariance of the good rows, but is zero if most projections are zero. The limit for
         independent columns is valid for sparse rows with any tails, but ignores correlations.
         """
         limit = self.limit(direction_masses)
-        # By chance the root of a variance errs by a share of about 1/sqrt(n).
+        # The relative error of an estimated standard deviation is about 1/sqrt(n).
         chance, root = CHANCE_DEVIATIONS, math.sqrt(self.n_rows)
         from_limit = limit * (1.0 + chance / root) ** 2
         from_spread = robust_spread * (1.0 + chance * MEDIAN_DEVIATION_ERROR / root) ** 2

@@ -1,4 +1,4 @@
-"""Robust means in one dimension: trimming, of one group or of many at once, and random splits."""
+"""Robust means in one dimension: trimmed means, clipped means and medians of means."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.estimators.rows import check_finite
 from unswayed.names import known_keywords
 
-DEFAULT_FAILURE_PROBABILITY = 0.05  # Ours. Callers with many groups divide it by their number
+# Ours. Default; callers with many groups divide it by their number
+DEFAULT_FAILURE_PROBABILITY = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnivariateEstimate:
     """The estimate of one mean.
 
-    ``is_covered`` is True if the method withstands an upper quantile of the number of bad points,
-    and False if there were too few points for that.
+    ``is_covered`` is False if there were too few points to trim an upper quantile of the number of
+    bad points.
     """
 
     estimate: float
@@ -52,7 +53,7 @@ def _checked_points(values: ArrayLike) -> FloatArray:
 
 def check_failure_probability(value: float) -> float:
     """Return the failure probability as a float; raise if it is invalid."""
-    if not 0.0 < value < 1.0:  # also refuses NaN
+    if not 0.0 < value < 1.0:  # also rejects NaN
         raise InputError(f"failure_probability is {value}: it must lie between 0 and 1.")
     return float(value)
 
@@ -64,15 +65,16 @@ def trim_count(n_points: IntArray, *, alpha: float, failure_probability: float) 
 def trim_count(
     n_points: int | IntArray, *, alpha: float, failure_probability: float
 ) -> int | IntArray:
-    """Return an upper bound on the bad points in a random group, up to the failure probability.
+    """Return an upper bound on the number of bad points in a random group.
 
     The smallest ``k`` with ``P(Binomial(n, alpha) > k) <= failure_probability``, for the size of a
-    group or an array of sizes; trimming ``ceil(alpha * n)`` points instead fails about half of the
-    time. It can reach half of a small group: ``trimmed_mean`` then falls back to the median and
-    reports that.
+    group or an array of sizes; trimming only ``ceil(alpha * n)`` points would fail about half of
+    the time. It can reach half of a small group: ``trimmed_mean`` then returns the median and sets
+    ``is_covered`` to False.
 
-    Guarantee: for members drawn independently, exact; without replacement, on the safe side, as the
-    hypergeometric law is less spread. The paper trims a fixed multiple of the expected count.
+    Guarantee: exact for members drawn independently; conservative for draws without replacement,
+    since the hypergeometric distribution has a smaller variance. The paper trims a fixed multiple
+    of the expected count.
 
     >>> trim_count(100, alpha=0.2, failure_probability=0.05)
     27
@@ -89,7 +91,8 @@ def trim_count(
 def binomial_upper_quantiles(sizes: IntArray, share: float | FloatArray, level: float) -> IntArray:
     """Return the smallest k with P(B > k) at most ``level`` for binomial B.
 
-    By bisection: the same as ``scipy.stats.binom.isf``, whose import takes half a second.
+    Same result as ``scipy.stats.binom.isf``, whose import takes half a second; computed by
+    bisection.
     """
     is_over, covers = np.full(sizes.shape, -1), sizes.copy()
     while (is_open := covers - is_over > 1).any():
@@ -109,17 +112,17 @@ def trimmed_mean(
     failure_probability: float = DEFAULT_FAILURE_PROBABILITY,
     n_trimmed: int | None = None,
 ) -> UnivariateEstimate:
-    """Estimate a mean after removing as many points at each end as may be bad.
+    """Estimate a mean after removing, at each end, as many points as may be bad.
 
     ``values`` have shape ``(n_points,)``; a share ``alpha`` of the population, below 1/2, is bad.
-    ``n_trimmed`` points are removed at each end: ``trim_count``, unless they are given. Where
-    nothing would be left, all but the middle one or two are, and the result is not ``is_covered``.
+    ``n_trimmed`` points are removed at each end, by default ``trim_count``. If none would be left,
+    the median is returned and ``is_covered`` is False.
 
     Guarantee: with probability ``1 - failure_probability`` every bad point that is kept lies
-    between good points. For good points with variance σ² the bias is then O(σ sqrt(alpha)), and
-    O(σ alpha sqrt(log 1/alpha)) if they are sub-Gaussian.
-    Deviation from the paper: plain symmetric trimming instead of the split version, whose constants
-    are void for most groups; see ``lugosi_mendelson_mean``.
+    between two good points. For good points with variance σ² the bias is then O(σ sqrt(alpha)), and
+    O(σ alpha sqrt(log 1/alpha)) if they are sub-Gaussian. Deviation from the paper: plain symmetric
+    trimming instead of the split version, whose constants are too large for most groups; see
+    ``lugosi_mendelson_mean``.
 
     >>> trimmed_mean([1.0, 2.0, 3.0, 4.0, 1e9], alpha=0.1).estimate
     3.0
@@ -149,8 +152,8 @@ def trimmed_means(
 
     Equal to ``trimmed_mean`` on each group, to the last bit, with its guarantee and deviations.
     ``values`` and ``groups``, shape ``(n_values,)``, are the points of all groups, in any order,
-    and the group of each; ``n_zeros``, shape ``(n_groups,)``, counts further points of each group
-    that are zero and were not stored. The failure probability is that of each group.
+    and their groups; ``n_zeros``, shape ``(n_groups,)``, counts further points of each group, all
+    zero, that are not stored. ``failure_probability`` applies to each group.
 
     >>> points, groups, n_zeros = [4.0, 2.0, 5.0], [0, 0, 1], [2, 0]
     >>> trimmed_means(points, groups, 2, alpha=0.0, n_zeros=n_zeros).estimates
@@ -186,7 +189,7 @@ def _trimmed(
 
 
 def cuts(n_points: IntArray, n_bad: IntArray) -> IntArray:
-    """Return how many points to cut at each end, so that one or two are left at least."""
+    """Return how many points to remove at each end, so that at least one or two are left."""
     return np.asarray(np.minimum(n_bad, np.maximum((n_points - 1) // 2, 0)))
 
 
@@ -218,8 +221,8 @@ def _kernel(
 ) -> FloatArray:
     """Return the trimmed mean of each group.
 
-    ``ordered`` holds the non-zero points of each group, ascending; the zeros that sit between its
-    negative and positive points are counted, never stored.
+    ``ordered`` holds the non-zero points of each group, in ascending order; zeros, which lie
+    between the negative and the positive points, are only counted.
     """
     estimates = np.full(n_points.size, np.nan)
     for g in range(n_points.size):
@@ -241,7 +244,8 @@ def _kernel(
 
 # Lugosi and Mendelson's: the clipped share is 8 times the corrupted share plus 12 log(4/δ)/N.
 CORRUPTION_FACTOR, CONFIDENCE_FACTOR = 8.0, 12.0
-BLOCKS_PER_LOG = 8.0  # Ours, the usual constant of the median of means: spare blocks per log(1/δ)
+# Ours, the usual constant of the median of means: additional blocks per log(1/δ)
+BLOCKS_PER_LOG = 8.0
 
 
 @known_keywords(adversarial_fraction="alpha")
@@ -254,8 +258,8 @@ def lugosi_mendelson_mean(
 ) -> UnivariateEstimate:
     """Estimate a mean by clipping one half of the points at quantiles of the other half.
 
-    ``rng`` draws the split; the order of the points does not matter, and of an odd number one is
-    left out. ``alpha`` is the share η of bad points among them, ``failure_probability`` is δ, and
+    ``rng`` draws the split; the order of the points does not matter, and one of an odd number is
+    omitted. ``alpha`` is the share η of bad points among them, ``failure_probability`` is δ, and
     there must be enough points that 8η + 12 log(4/δ)/N is below 1/2.
 
     Guarantee (Lugosi and Mendelson 2021, Theorem 1): for good points with variance σ², an error of
@@ -271,7 +275,7 @@ def lugosi_mendelson_mean(
     delta = check_failure_probability(failure_probability)
     half = points.size // 2
     confidence = CONFIDENCE_FACTOR * math.log(4.0 / delta)
-    room = 0.5 - CORRUPTION_FACTOR * alpha  # for the confidence
+    room = 0.5 - CORRUPTION_FACTOR * alpha  # further blocks, for the confidence
     if half * room <= confidence:
         reason = (
             f": it needs at least {2 * (math.floor(confidence / room) + 1)} here; use trimmed_mean "
@@ -282,7 +286,7 @@ def lugosi_mendelson_mean(
         )
         raise InputError(f"The split trimmed mean cannot use {points.size} points{reason}")
     n_cut = math.floor((CORRUPTION_FACTOR * alpha + confidence / half) * half)
-    # Splitting the sorted points makes the result independent of the order they came in.
+    # Sorting before the split makes the result independent of the order of the points.
     shuffled = np.argsort(points, kind="stable")[rng.permutation(points.size)]
     averaged, ordered = shuffled[:half], np.sort(points[shuffled[half : 2 * half]])
     low, high = ordered[n_cut], ordered[half - 1 - n_cut]
@@ -301,8 +305,8 @@ def median_of_means(
     """Estimate a mean by the median of the means of random blocks.
 
     ``rng`` draws the blocks; the order of the points does not matter. ``failure_probability`` is δ,
-    shared by the count of bad points and the block means. There are twice as many blocks as bad
-    points, plus 1 + 8 log(1/δ); with too few points for that many, each block is one point.
+    split between the number of bad points and the block means. There are twice as many blocks as
+    bad points, plus 1 + 8 log(1/δ); with fewer points than that, each block is one point.
 
     Guarantee: with B bad points and K > 2B blocks most blocks are free of bad points, and the
     error is O(σ sqrt(K/n)) with probability 1 − δ.

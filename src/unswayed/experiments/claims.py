@@ -1,4 +1,4 @@
-"""Claims of the paper, each with a statistic, its interval and a verdict; and their judges."""
+"""Claims of the paper with statistics, intervals and verdicts, and the tests that judge them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from unswayed.policy.documents import json_number
 from unswayed.randomness import generator
 
 LEVEL = 0.95
-"""Ours: the usual level of intervals, shared by all comparisons of a claim."""
+"""Ours: the usual level of intervals, joint over all comparisons of a claim."""
 
 RESAMPLES = 2000
 """Ours: bootstrap resamples of the repetitions."""
 
 FEWEST = 5
-"""Ours: with fewer repetitions no verdict is given, however consistent they are."""
+"""Ours: with fewer repetitions, no verdict is given."""
 
 
 class Verdict(StrEnum):
@@ -37,8 +37,8 @@ class Verdict(StrEnum):
 class Claim:
     """A statement that results can contradict.
 
-    ``name`` is unique within the experiment. ``statistic`` describes what was computed, and where
-    the worst case is if there are several; value and interval are None if undefined.
+    ``name`` is unique within the experiment. ``statistic`` describes what was computed and, if
+    there are several comparisons, which is the worst; value and interval are None if undefined.
     """
 
     name: str
@@ -67,13 +67,13 @@ def mean_interval(values: FloatArray, *, level: float = LEVEL) -> tuple[float, f
 def all_positive(
     name: str, statement: str, comparisons: Mapping[str, FloatArray], *, margin: float = 0.0
 ) -> Claim:
-    """Judge that every comparison has a mean above ``-margin``.
+    """Test that every comparison has a mean above ``-margin``.
 
-    Comparisons are differences in each repetition, shape (n_repetitions,): paired, because both
-    sides met the same world. Intervals share the level by Bonferroni, so that together they hold
-    with probability 0.95. The claim holds if all lie above the margin, fails if one lies below it,
-    and is open otherwise. Reported is the decisive comparison: if the claim fails, the one with the
-    smallest upper end; otherwise the one with the smallest lower end.
+    Comparisons are differences in each repetition, shape (n_repetitions,), of paired runs in the
+    same world. Bonferroni-corrected intervals hold jointly with probability 0.95. The claim holds
+    if all lie above the margin, fails if one lies below it, and is open otherwise. The reported
+    comparison is the decisive one: the smallest upper end if the claim fails, the smallest lower
+    end otherwise.
     """
     n = len(comparisons)
     level = 1 - (1 - LEVEL) / n
@@ -105,11 +105,11 @@ def resampled(
     above: float = -np.inf,
     below: float = np.inf,
 ) -> Claim:
-    """Judge that a statistic of the repetitions lies between two numbers.
+    """Test that a statistic of the repetitions lies between two numbers.
 
     ``compute`` takes arrays like ``values``, shape (n_repetitions, ...), and may return NaN. The
-    interval is the bootstrap's, by percentiles. The claim holds if all of it lies within, fails if
-    all of it lies outside, and is open otherwise.
+    interval is the bootstrap percentile interval. The claim holds if the interval lies within the
+    range, fails if it lies outside, and is open otherwise.
     """
     estimate = compute(values)
     low = high = float("nan")
@@ -118,7 +118,7 @@ def resampled(
         draws = np.array(
             [compute(values[rng.integers(len(values), size=len(values))]) for _ in range(RESAMPLES)]
         )
-        # Resamples in which the statistic is undefined count as unknown, so there may be only few.
+        # Too many resamples with an undefined statistic leave the claim open.
         if np.isfinite(draws).mean() > LEVEL:
             low, high = map(float, np.nanquantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]))
     verdict = Verdict.OPEN
@@ -131,7 +131,7 @@ def resampled(
 
 
 def contains(claim: Claim, target: float, *, widest: float) -> Claim:
-    """Judge instead whether the interval contains a number and is short enough to be meaningful."""
+    """Test instead whether a sufficiently short interval contains a number."""
     # Identical repetitions, up to rounding, have no interval.
     if claim.low is None or claim.high is None or claim.high - claim.low < 1e-12:
         verdict = Verdict.OPEN
@@ -155,7 +155,7 @@ def log_slope(xs: FloatArray, means: FloatArray) -> float:
 
 Judge = Callable[[Results], Claim]
 Difference = Callable[[Results, str, str, float], FloatArray]
-"""What must be positive in each repetition: of results, for an algorithm, in a series, at x."""
+"""A difference that should be positive, from (results, algorithm, series, x), per repetition."""
 
 NAIVE = ("naive-ucb", "independent-ucb")
 """The paper's two naive approaches."""
@@ -173,7 +173,7 @@ WIDEST = 0.5
 def compared(
     name: str, statement: str, statistic: str, difference: Callable[[Results], FloatArray]
 ) -> Judge:
-    """Return a judge of the claim that one difference has a positive mean."""
+    """Return a test of the claim that one difference has a positive mean."""
     return lambda results: all_positive(name, statement, {statistic: difference(results)})
 
 
@@ -188,10 +188,10 @@ def everywhere(
     at: Callable[[str, float], bool] = lambda _series, _x: True,
     margin: float = 0.0,
 ) -> Judge:
-    """Return a judge of the claim that a difference has a mean above ``-margin`` at all points.
+    """Return a test of the claim that a difference has a mean above ``-margin`` at all points.
 
-    The label names a comparison by ``{name}``, ``{series}`` and ``{x}``; ``of``, ``series`` (all if
-    none are named) and ``at`` select the comparisons.
+    ``label`` formats the name of a comparison from ``{name}``, ``{series}`` and ``{x}``; ``of``,
+    ``series`` (default: all) and ``at`` select the comparisons.
     """
     names, chosen = tuple(of), tuple(series)
 
@@ -224,7 +224,7 @@ def paper_beats(
     above: float = -np.inf,
     up_to: float = np.inf,
 ) -> Judge:
-    """Judge that Robust MCB loses less than every rival at all points with above < x <= up_to."""
+    """Test that Robust MCB loses less than every rival at all points with above < x <= up_to."""
     return everywhere(
         name,
         statement or f"Robust MCB beats both naive approaches at every {symbol}.",
@@ -239,7 +239,7 @@ def paper_beats(
 def own_is_no_worse(
     symbol: str, *, series: str = "", up_to: float = np.inf, name: str = "own-is-no-worse"
 ) -> Judge:
-    """Judge that the project's own learner loses no more than Robust MCB, up to the margin."""
+    """Test that the project's own learner loses no more than Robust MCB, up to the margin."""
     limit = f" up to {up_to:g}" if up_to < np.inf else ""
     where = f" ({series})" if series else ""
     return everywhere(
@@ -263,9 +263,10 @@ def slope(
     means: tuple[float, float] = (-np.inf, np.inf),
     is_exact: bool = False,
 ) -> Judge:
-    """Judge the log-log slope of an algorithm's mean error, or a quantile, where means lie between.
+    """Test the log-log slope of an algorithm's mean error, or of a quantile of its errors.
 
-    Errors fall at least like the root of x, or, if it is to be exact, just like it.
+    Errors should decrease at least like 1/sqrt(x); with ``is_exact``, exactly like it. Only points
+    with a mean in the range ``means`` are used.
     """
     of = "" if quantile is None else f"of the {quantile:.0%} quantile "
 
@@ -299,7 +300,7 @@ def does_not_degrade(
     up_to: float = np.inf,
     algorithm: str = "paper",
 ) -> Judge:
-    """Judge that an algorithm loses at no x beyond ``start`` more than there, up to the margin."""
+    """Test that an algorithm loses no more beyond ``start`` than at ``start``, up to the margin."""
 
     def judge(results: Results) -> Claim:
         curve = results.curve(algorithm)

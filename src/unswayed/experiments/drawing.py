@@ -1,4 +1,4 @@
-"""Figures shared by experiments: curves with bands."""
+"""Drawing of curves with bands, shared by the experiments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FOUR = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One set of axes: which series it shows and how its axes read."""
+    """One set of axes: the series shown, labels and scales."""
 
     title: str
     x_label: str
@@ -33,7 +33,8 @@ class Panel:
     log_x: bool = True
     log_y: bool = False
     marks: tuple[tuple[float, str], ...] = ()  # vertical lines: position and label
-    bound: Callable[[FloatArray], FloatArray] | None = None  # of x, a dashed grey line
+    # A function of x, drawn as a dashed grey line
+    bound: Callable[[FloatArray], FloatArray] | None = None
 
 
 def panels(titles: Mapping[str, str], x_label: str, **look: Any) -> tuple[Panel, ...]:
@@ -49,14 +50,14 @@ Curves = Callable[[Results, Panel], list[Curve]]
 
 
 def all_curves(results: Results, panel: Panel) -> list[Curve]:
-    """Return every algorithm along the panel's series."""
+    """Return the curves of all algorithms for the panel's series."""
     return [results.curve(name, panel.series) for name in results.algorithms]
 
 
 def draw_panels(
     results: Results, drawn: Sequence[Panel], curves_of: Curves = all_curves, *, heading: str
 ) -> Figure:
-    """Draw every algorithm's mean with a 95 % band, one panel a series, names at the lines."""
+    """Draw each algorithm's mean with a 95 % band, one panel per series; label the lines."""
     rows = 2 if len(drawn) == FOUR else 1
     width = 7.4 if len(drawn) == 1 else 2.0 + 4.4 * len(drawn) / rows
     height = 4.6 if rows == 1 else 7.4
@@ -72,7 +73,7 @@ def draw_panels(
                 ax.plot(whole, panel.bound(whole), color=GREY, linestyle="--", linewidth=1.5)
             _set_axes(ax, panel, xs=xs)
         if not drawn[0].log_y:
-            axes[0].set_ylim(bottom=0.0)  # shared axes, once everything is drawn
+            axes[0].set_ylim(bottom=0.0)  # the axes are shared
         # Panels share the vertical axis, so lines are named only in the last one.
         looks = [(float(curve.means[-1]), look_of(curve.algorithm)) for curve in curves]
         label_ends(axes[-1], [(end, look.label, look.colour) for end, look in looks])
@@ -81,9 +82,9 @@ def draw_panels(
 
 
 def draw_curve(ax: Axes, curve: Curve, *, log_y: bool = False) -> None:
-    """Draw one algorithm: mean, band and markers; a bar instead of a band at a single point.
+    """Draw mean, markers and band of one algorithm; an error bar if there is a single point.
 
-    A band that reaches zero has no end on a logarithmic axis: it is cut a decade below the mean.
+    On a logarithmic axis, a band that reaches zero is cut off a decade below the mean.
     """
     look = look_of(curve.algorithm)
     if len(curve.values) > 1:
@@ -105,7 +106,7 @@ def draw_curve(ax: Axes, curve: Curve, *, log_y: bool = False) -> None:
 
 
 def _set_axes(ax: Axes, panel: Panel, *, xs: FloatArray) -> None:
-    """Set scales, ticks at the points of the sweep, limits and words."""
+    """Set scales, ticks at the points of the sweep, limits and labels."""
     if panel.log_x:
         ax.set_xscale("log")
         ax.xaxis.set_minor_locator(NullLocator())

@@ -1,4 +1,4 @@
-"""Figures 2 and 3, the slope with gaps to scale, and attacks that know the algorithm."""
+"""Figures 2 and 3, the slope with scaled gaps, and attacks that know the algorithm."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from unswayed.experiments.drawing import Panel, panels
 from unswayed.experiments.sweeps import Experiment, along, with_own
 
 PER_VISIT = "paper-per-visit"
-"""Robust MCB by Section 3.1: a user's value in a cell is the mean reward over their visits to
+"""Robust MCB as in Section 3.1: a user's value in a cell is the mean reward of the user's visits to
 it."""
 
 LITERAL = "paper-literal"
-"""Robust MCB as printed; ``paper`` differs from it beyond as many contexts as actions."""
+"""Robust MCB as printed; ``paper`` differs from it if there are more contexts than actions."""
 
 COMPARED = with_own("paper", "naive-ucb", "independent-ucb", "oracle")
 CORRUPTION_ROBUST = ("liu", "barbar", "active-arm-elimination")
@@ -34,7 +34,7 @@ ASSUMED = 0.1
 """The paper's: "we set our algorithm to be run with alpha = 0.1"."""
 
 N_USERS = 2303
-"""SA·log(SA)/0.2 at S = A = 10, as in Figure 2, whatever the true share."""
+"""SA·log(SA)/0.2 at S = A = 10, as in Figure 2, for all true shares."""
 
 TRUTH_VARIES, BELIEF_VARIES = "assumed 0.1", "true 0.1"
 
@@ -43,13 +43,13 @@ SCALED_GAP = (0.3, 30)
 
 FREQUENT, RARE = "S = A = 10", "S = 40, A = 5"
 KNOWING = ("trim-edge", "hide-in-covariance", "id-grinding")
-"""Attacks that know the algorithm: just inside the trimming, within the filter's threshold, and
-with names that would fall into one group if the assignment were not keyed."""
+"""Attacks that know the algorithm: rewards just inside the trimming limits, shifts below the
+filter's threshold, and names that would fall into one group if the assignment were not keyed."""
 
 BASE = "20% colluders, each learner against its worst attack"
 PER_USER = "interactions per user T/L"
 SMALL_SHARE, LARGEST_SHARE = 0.1, 0.3
-"""A tenth is a small share; Theorem 5.1 is for alpha < 1/3."""
+"""A tenth counts as a small share; Theorem 5.1 requires alpha < 1/3."""
 
 BROKEN = 0.15
 """Ours: half of the paper's gap; a learner with a larger loss counts as broken."""
@@ -58,15 +58,15 @@ USER_THRESHOLD = 1000
 """SA/alpha at S = 20, A = 10, alpha = 0.2."""
 
 SMALL_TASTES = 0.1
-"""Ours: a third of the paper's gap; larger tastes do not count as similar preferences."""
+"""Ours: a third of the paper's gap; preferences count as similar up to this size of tastes."""
 
 UNSATURATED = (0.1 * 0.3, 0.9 * 0.3)
-"""Ours: "before saturation" means between a tenth and nine tenths of what uniform play loses, about
-0.3 at the paper's gap."""
+"""Ours: losses "before saturation" are between a tenth and nine tenths of the loss of uniform play,
+about 0.3 at the paper's gap."""
 
 
 def _scaled_slope(algorithm: str, name: str, reading: str) -> Judge:
-    """Return a judge of the slope where gaps shrink with sqrt(L/T)."""
+    """Return a test of the slope for gaps that shrink with sqrt(L/T)."""
     statement = (
         f"With gaps that shrink like (T/L)^-1/2, Robust MCB {reading} loses in proportion: the "
         "log-log slope is -1/2."
@@ -82,7 +82,7 @@ def _growth(
     *further: Judge,
     algorithms: tuple[str, ...] = COMPARED,
 ) -> Experiment:
-    """Return the experiment with more contexts or more actions, and ten of the other."""
+    """Return the experiment that increases either contexts or actions and has ten of the other."""
     symbol, other = symbols
     return Experiment(
         id=f"figure-2{letter}",

@@ -38,9 +38,10 @@ ONE_SIDED, TWO_SIDED = "hidden-one-sided", "hidden-two-sided"
 class HideContested(Attack):
     """In each context the rewards of one action come from urns that hide its mean.
 
-    The hiding attacks of the registry contest best and runner-up together, so a learner who plays
-    both with the same user sees more than one action reveals. Here one action is contested and the
-    other is the same in both worlds, which makes the bound exact for every learner.
+    The hiding attacks of the registry hide the means of both the best action and the runner-up, so
+    a learner who plays both with the same user gains more information than one action reveals. Here
+    one action differs between the worlds and the other does not, which makes the bound exact for
+    every learner.
     """
 
     knows = Knowledge.BANDIT
@@ -53,9 +54,10 @@ class HideContested(Attack):
         self._urns = self.adversary.start(briefing.n_accounts, rng)
 
     def rewards(self, turn: Turn) -> FloatArray:
-        """Return honest draws, with the contested actions from the account's one urn.
+        """Return honest draws, except that an account's urn supplies the contested action.
 
-        Urns are in random order, so any part of one is hidden as well as its beginning.
+        Balls are drawn in random order, so every part of the sequence is hidden as well as its
+        beginning.
         """
         means = self.briefing.mean_rewards[turn.contexts]
         rewards = self.briefing.honest_rewards(means, self.rng)
@@ -73,9 +75,9 @@ def _loss(
     *,
     is_clean: bool = False,
 ) -> float:
-    """Return the loss of an algorithm if users collude independently, or nobody does.
+    """Return the loss of an algorithm if users collude independently, or if nobody colludes.
 
-    The users are then independent draws, as Le Cam's bound needs.
+    The users are then independent draws, as Le Cam's bound requires.
     """
     rng = generator(settings.seed, repetition, "coalition size")
     size = rng.binomial(settings.users, settings.alpha)
@@ -112,7 +114,7 @@ def success(settings: Settings, algorithm: str, attack: str, repetition: int) ->
         pair = two_sided_adversaries(gap, plays, alpha, base=BASE)
         adversary = pair.better if is_better else pair.ordinary
     else:
-        raise InputError(f"attack {attack} does not hide: use {ONE_SIDED} or {TWO_SIDED}.")
+        raise InputError(f"attack {attack} is not a hiding attack: use {ONE_SIDED} or {TWO_SIDED}.")
     loss = _loss(
         settings,
         algorithm,
@@ -121,31 +123,31 @@ def success(settings: Settings, algorithm: str, attack: str, repetition: int) ->
         HideContested(adversary=adversary, contested=np.array([1])),
         is_clean=attack == ONE_SIDED and not is_better,
     )
-    # Whichever action is wrong loses half of the gap; rounding must not leave [0, 1].
+    # A wrong decision loses half of the gap; rounding errors must not leave [0, 1].
     return round(1.0 - loss / (gap / 2), 12)
 
 
 FEW, MANY, PAPERS = "two-sided, 100 users", "two-sided, 1000 users", "one-sided, 2000 users"
 WORLDS = {FEW: (0.1, 100), MANY: (0.1, 1000), PAPERS: (0.05, 2000)}
-"""Gap and users of each series."""
+"""Gap and number of users of each series."""
 
 HIDDEN_UP_TO = {FEW: 9, MANY: 9, PAPERS: 2}
-"""The longest histories that the coalition hides perfectly; a test recomputes them."""
+"""Largest number of plays that the coalition hides perfectly; a test recomputes them."""
 
 JUDGED = ("naive-mean", "naive-ucb", "independent-ucb", "liu", "barbar", "active-arm-elimination")
 """Plain means, both naive approaches, and the corruption-robust learners of Figure 2(d)."""
 
 BOUND = ("paper", *(name for name in JUDGED if name != "independent-ucb"))
-"""The bound is for one decision from the data of all users, who are exchangeable. The oracle knows
-the good users; Independent UCB decides for each user separately and is evaluated on the good ones
-only."""
+"""Algorithms that the bound covers. It applies to one decision from the data of all users, who are
+exchangeable; the oracle knows the good users, and Independent UCB decides for each user separately
+and is evaluated on good users only."""
 
 MARGIN = 0.16
-"""Ours. At 400 repetitions a share near one half has a standard error of 0.025. Planned for
-a level shared by up to 90 intervals: each is 3.6 errors to either side, and the largest of 90
-deviations is about 2.6 errors, so an excess of less than 6.2 errors cannot be
-distinguished from none. The default learner, with 120 repetitions, has a claim of its own: 8
-intervals of 2.8 errors of 0.046 fit into the margin."""
+"""Ours. With 400 repetitions, a share near one half has a standard error (SE) of 0.025. The margin
+is for up to 90 joint intervals: each extends 3.6 SE to either side, and the largest of 90
+deviations is about 2.6 SE, so an excess below 6.2 SE cannot be detected. The default learner, with
+120 repetitions (SE 0.046), has a claim of its own with 8 intervals of 2.8 SE, which is below the
+margin."""
 
 
 def _bound(series: str, interactions: FloatArray) -> FloatArray:
@@ -160,7 +162,7 @@ def _bound(series: str, interactions: FloatArray) -> FloatArray:
 
 
 def _no_better(name: str, statement: str, learners: tuple[str, ...]) -> Judge:
-    """Return a judge of the claim that learners succeed no more often than the bound allows."""
+    """Return a test of the claim that learners succeed no more often than the bound allows."""
 
     def most(series: str, x: float) -> float:
         return float(_bound(series, np.array([x]))[0])
@@ -178,17 +180,17 @@ def _no_better(name: str, statement: str, learners: tuple[str, ...]) -> Judge:
 
 
 RIGHT_PLAYS = 100
-"""Ours: n of the game. The proof takes n of the order alpha²/epsilon²."""
+"""Ours: n of the game. In the proof, n is of the order alpha²/epsilon²."""
 
 HIDDEN_PLAYS = 2
-"""Plays up to which the proof's coalition of 20 % perfectly hides a gap of 0.05."""
+"""Number of plays for which the proof's coalition of 20 % hides a gap of 0.05 perfectly."""
 
 
 def wins(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:  # noqa: ARG001 - no coalition
-    """Return 1 if some user has played right actions n times by chance, else 0.
+    """Return 1 if some user has played right actions n times by chance, otherwise 0.
 
-    ``algorithm`` is "sticky", one action of each context for each user for good, or "uniform", a
-    new action each time. Right actions are drawn after the plays, as in the proof.
+    ``algorithm`` is "sticky", a fixed action for each user and context, or "uniform", a new random
+    action each time. Right actions are drawn after the plays, as in the proof.
     """
     rng = generator(settings.seed, repetition, "guessing")
     n_users, n_contexts, n_actions = settings.users, settings.contexts, settings.actions
@@ -204,11 +206,12 @@ def wins(settings: Settings, algorithm: str, attack: str, repetition: int) -> fl
 
 
 def right_decisions(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:  # noqa: ARG001 - one coalition
-    """Return the share of contexts for which the right action is recommended.
+    """Return the share of contexts in which the right action is recommended.
 
     One action of each context, drawn at random, pays BASE + gap, all others BASE. Rewards of
-    colluders for right actions come from urns that hide the difference for ``HIDDEN_PLAYS`` right
-    plays of a user: up to there every observed reward is B(BASE), whatever was played.
+    colluders for right actions come from urns that hide the difference for the first
+    ``HIDDEN_PLAYS`` right plays of a user; until then every observed reward is B(BASE), whatever
+    was played.
     """
     rng = generator(settings.seed, repetition, "right actions")
     right = rng.integers(settings.actions, size=settings.contexts)
@@ -225,12 +228,12 @@ HIDDEN = {f"S = {s}, A = {a}": (s, a) for s, a in ((8, 2), (2, 8), (8, 8))}
 """S and A of each series."""
 
 RATIOS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)
-"""Interactions per user over n·min(S, A)."""
+"""Interactions per user, divided by n·min(S, A)."""
 
 ALIKE = 0.15
 """Ours: shares of right decisions that differ by less count as equal. With 40 repetitions of two
-contexts a share near 1/8 has a standard error of 0.037; a level shared by nine intervals makes each
-of them 2.8 errors wide to either side."""
+contexts, a share near 1/8 has a standard error of 0.037, and nine joint intervals extend 2.8
+standard errors to either side."""
 
 EXPERIMENTS = (
     Experiment(

@@ -1,4 +1,4 @@
-"""Run experiments by id: missing repetitions, figures, verdicts, files."""
+"""Runs experiments by id, and writes their results, figures and verdicts."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ QUICK_REPETITIONS = 6
 """Ours: wide but valid intervals, within minutes."""
 
 CHUNK = 5
-"""Ours: repetitions that are written together, times the sweep's repetition factor; each process
-loses at most this many when killed."""
+"""Ours: repetitions that are written together, times the sweep's repetition factor; a killed
+process loses at most this many."""
 
 
 EXPERIMENTS = {
@@ -80,7 +80,7 @@ def find_experiment(name: str) -> Experiment:
 
 
 Progress = Callable[[int, int], None]
-"""Called with numbers of repetitions: those that finished, and additional ones to expect."""
+"""Callback with two numbers of repetitions: newly finished ones, and additional expected ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +104,8 @@ def run_missing(
 ) -> list[Row]:
     """Run all missing repetitions, and return all rows.
 
-    First the pilot, in which every attack of a point is tried on every algorithm; then the main
-    stage, in which each cell meets its strongest attack.
+    The pilot tries every attack of a point on every algorithm; the main stage then uses the
+    strongest attack of each cell.
     """
     if repetitions < 1:
         raise InputError(f"{option('--repetitions')} is {repetitions}: at least 1 is needed.")
@@ -146,7 +146,7 @@ def _missing(
                 )
                 for start in range(0, len(left), chunk)
             ]
-    # Large and small worlds alternate, so that elapsed time predicts the time left.
+    # Large and small worlds are mixed, so that elapsed time predicts the remaining time.
     return sorted(tasks, key=lambda task: task.repetitions[0])
 
 
@@ -156,7 +156,7 @@ def perform(task: Task) -> list[Row]:
     seed = MAIN_SEED if task.stage == MAIN else PILOT_SEED
     settings = replace(point.settings, seed=seed)
     rows: list[Row] = []
-    # One BLAS thread: sums must not depend on their number.
+    # One BLAS thread, because sums depend on the number of threads.
     with threadpool_limits(1):
         for repetition in task.repetitions:
             start = time.process_time()
@@ -197,8 +197,8 @@ class Outcome:
     id: str
     title: str
     repetitions: int
-    cpu_seconds: float  # of all repetitions in the results, whenever they were run
-    commit: str  # of all rows
+    cpu_seconds: float  # over all repetitions in the results, whenever they were run
+    commit: str  # digest of all rows
     settings: str  # a digest of seeds and points
     claims: tuple[Claim, ...]
 
@@ -228,12 +228,12 @@ def run_and_report(
 def redraw(experiment: Experiment, folder: Path) -> Outcome:
     """Redraw figures and reevaluate claims from existing results."""
     store = Store(folder)
-    store.settings()  # raises if there is nothing
+    store.settings()  # raises if there are no results
     return _report(experiment, folder, store.rows())
 
 
 def _attack_in_words(row: Row, tied: dict[int, tuple[str, ...]]) -> str:
-    """Name the attack of a cell, and those that were equally strong in the pilot."""
+    """Name the attack of a cell and those that were equally strong in the pilot."""
     others = [name for name in tied.get(row["number"], ()) if name != row["attack"]]
     tie = f" (tied with {', '.join(others)})" if others else ""
     return f"{row['algorithm']}: {row['attack']}{tie}"

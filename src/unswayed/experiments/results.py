@@ -1,9 +1,9 @@
 """Results on disk, and their analysis: means by algorithm, point and series.
 
-Parts are only ever added, and results with other settings are refused. A folder holds
+Parts are append-only, and results with other settings are rejected. A folder holds
 ``settings.json``, one small Parquet file in ``parts/`` for every finished chunk of repetitions, and
-``results.parquet``, into which the parts go at the end. A part appears under its name only when it
-is complete, so a killed run loses at most the chunks in progress.
+``results.parquet``, into which the parts go at the end. A part gets its final name only when it is
+complete, so a killed run loses at most the chunks in progress.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.storage import make_folder, whole_file
 
 MAIN, PILOT = "main", "pilot"
-"""The stages: the pilot chooses the strongest attack of a cell, the main stage is reported."""
+"""Stages: the pilot chooses the strongest attack of each cell; only the main stage is reported."""
 
 USUALLY_STRONGEST = "nuke"
-"""Ours: the attack that harms trimmed means most. If no attack of the pilot does any harm, the
-attack known to succeed elsewhere is the better test."""
+"""Ours: the attack that harms trimmed means most. It is used where no attack of the pilot has any
+effect, since it succeeds elsewhere."""
 
 Row = dict[str, Any]
 Key = tuple[int, str, str, int]
-"""Names a row: cell number, stage, attack and repetition."""
+"""Identifies a row: cell number, stage, attack and repetition."""
 
 
 def key_of(row: Row) -> Key:
@@ -50,7 +50,7 @@ class Store:
         self._results = folder / "results.parquet"
 
     def open(self, settings: dict[str, Any]) -> None:
-        """Start or continue results with these settings, or refuse results with other ones."""
+        """Start or continue results with these settings; raise if the folder has other settings."""
         if self._settings.exists():
             stored = self.settings()
             wanted = json.loads(json.dumps(settings))
@@ -79,15 +79,15 @@ class Store:
             raise _damaged(self._settings, error) from error
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Keep a finished chunk of repetitions of one cell, stage and attack."""
+        """Write a finished chunk of repetitions of one cell, stage and attack."""
         number, stage, attack, repetition = key_of(rows[0])
         _write(self._parts / f"{number:03d}-{stage}-{attack}-{repetition:04d}.parquet", rows)
 
     def rows(self) -> list[Row]:
-        """Return all rows, each once, in order."""
+        """Return all distinct rows in order."""
         rows: dict[Key, Row] = {}
         for path in (*self.folder.glob(self._results.name), *sorted(self._parts.glob("*.parquet"))):
-            # One file at a time, as files of other versions may have other columns.
+            # Files are read one by one, because those of other versions may have other columns.
             try:
                 rows |= {key_of(row): row for row in pq.ParquetFile(path).read().to_pylist()}
             except (OSError, ValueError, KeyError, pa.ArrowException) as error:
@@ -99,8 +99,8 @@ class Store:
         parts, rows = list(self._parts.glob("*.parquet")), self.rows()
         if parts:
             _write(self._results, rows)
-        # Removed only now, and only the parts that were read: a crash in between leaves duplicates,
-        # not losses.
+        # Parts are removed last, and only those that were read: a crash in between leaves
+        # duplicates, but loses nothing.
         for part in parts:
             part.unlink(missing_ok=True)
         return rows
@@ -143,7 +143,7 @@ def tied_attacks(rows: Iterable[Row]) -> dict[int, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """An algorithm along the points of one series."""
+    """Values of one algorithm along the points of a series."""
 
     algorithm: str
     xs: FloatArray  # shape (n_points,), ascending
@@ -174,14 +174,14 @@ class Results:
 
     def __init__(self, rows: Sequence[Row]) -> None:
         chosen = strongest_attacks(rows)
-        # An attack that a newer one has outdone leaves rows that are no longer reported.
+        # Rows of attacks that are no longer the strongest are not reported.
         main = [
             row
             for row in rows
             if row["stage"] == MAIN and chosen.get(row["number"], row["attack"]) == row["attack"]
         ]
-        # An interrupted run leaves some cells ahead of others; all are judged by their common
-        # repetitions, except the project's own learner, which has fewer.
+        # After an interrupted run, some cells have more repetitions than others. Only common
+        # repetitions are used, except for the project's own learner, which has fewer.
         points: dict[str, set[tuple[str, float]]] = {}
         own: dict[int, set[int]] = {}
         others: dict[int, set[int]] = {}
@@ -215,7 +215,7 @@ class Results:
         return list(dict.fromkeys(row["series"] for row in self.main))
 
     def curve(self, algorithm: str, series: str = "") -> Curve:
-        """Return an algorithm along one series."""
+        """Return the curve of an algorithm along one series."""
         by_x: dict[float, dict[int, float]] = {}
         for row in self.main:
             if row["algorithm"] == algorithm and row["series"] == series:

@@ -28,34 +28,35 @@ MAIN_SEED, PILOT_SEED = 0, 1
 """Ours: the pilot that chooses attacks uses other worlds than the reported results."""
 
 PILOT_REPETITIONS = 4
-"""Ours: enough to rank attacks whose effects differ by more than noise."""
+"""Ours: enough to rank attacks unless their effects differ by less than noise."""
 
 OWN_SHARE, OWN_PILOT_REPETITIONS = 0.3, 1
-"""Ours: the default learner has three tenths of the repetitions, and a pilot of one. It takes five
-to ten times the processor time of Robust MCB, and has constant losses at most points."""
+"""Ours: the default learner has three tenths of the repetitions, and one pilot repetition. It takes
+five to ten times the processor time of Robust MCB, and its losses hardly vary at most points."""
 
 QUICK_OWN_FEWEST = 2
-"""Ours: a quick run draws the default learner without a verdict."""
+"""Ours: a quick run plots the default learner without a verdict."""
 
 QUICK_ATTACK = "nuke"
-"""Ours: a quick run has no pilot, only this attack, which harms trimmed means most and plain means
-nearly most. A pilot would take half of its time."""
+"""Ours: a quick run has no pilot, which would take half of its time, and uses this attack. It has
+the largest effect on trimmed means and nearly the largest on plain means."""
 
 OBLIVIOUS_ATTACKS = tuple(
     name for name, kind in ATTACKS.items() if kind.knows == Knowledge.OBLIVIOUS
 )
-"""Attacks that know only their aim; the rival of the aim is the best action."""
+"""Attacks that know nothing but their aim; the rival of the aim is the best action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     """A world at which every algorithm of an experiment is measured."""
 
-    x: float  # the swept value, as drawn on the horizontal axis
+    x: float  # value of the swept setting, drawn on the horizontal axis
     settings: Settings  # its attack, algorithms and repetitions are ignored
     series: str = ""  # distinguishes points with the same x, such as distributions of contexts
     is_quick: bool = False  # whether it is part of a quick run
-    attacks: tuple[str, ...] = OBLIVIOUS_ATTACKS  # the strongest is reported; one needs no pilot
+    # The strongest one is reported; a single one needs no pilot
+    attacks: tuple[str, ...] = OBLIVIOUS_ATTACKS
 
 
 def suboptimality_in_arena(
@@ -70,19 +71,20 @@ def suboptimality_in_arena(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """What to run, and how to judge and draw the results."""
+    """Definition of an experiment: what to run, and how to judge and draw the results."""
 
     id: str
     title: str
     points: tuple[Point, ...]
     algorithms: tuple[str, ...]
-    judges: tuple[Judge, ...]  # one for each claim
+    judges: tuple[Judge, ...]  # one test per claim
     panels: tuple[Panel, ...]
     measure: Measure = suboptimality_in_arena
     curves: Curves = all_curves  # the curves of a panel
     pilot_repetitions: int = PILOT_REPETITIONS
-    repetition_factor: int = 1  # for each repetition asked for; successes need more than means
-    own_fewest: int = FEWEST  # of the default learner; with fewer, it gets no verdict
+    # Per requested repetition; success rates need more repetitions than means
+    repetition_factor: int = 1
+    own_fewest: int = FEWEST  # fewest repetitions of the default learner for a verdict
 
     def repetitions_of(self, algorithm: str, asked: int) -> int:
         """Return the number of repetitions of an algorithm, given the number asked for.
@@ -106,7 +108,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One algorithm at one point; ``id`` names it everywhere, like ``figure-2a/7``."""
+    """One algorithm at one point, identified by an ``id`` such as ``figure-2a/7``."""
 
     experiment: str
     number: int
@@ -129,7 +131,7 @@ def cells_of(experiment: Experiment) -> tuple[Cell, ...]:
 
 
 def described(settings: Settings) -> dict[str, Any]:
-    """Return the flat settings that define a world, without attack, algorithms and seed."""
+    """Return the flat settings that define a world, excluding attack, algorithms and seed."""
     fields = asdict(settings)
     for name in ("attack", "knobs", "algorithms", "repetitions", "seed"):
         del fields[name]
@@ -138,7 +140,7 @@ def described(settings: Settings) -> dict[str, Any]:
 
 @cache
 def code_version() -> str:
-    """Return the current commit, with "+" if files differ from it, or else the version.
+    """Return the current commit, with "+" if files differ from it; outside of Git, the version.
 
     >>> code_version() == code_version()
     True
@@ -160,7 +162,7 @@ def code_version() -> str:
 
 
 def fingerprint(experiment: Experiment) -> dict[str, Any]:
-    """Return everything that must agree before results may be continued: one commit for all rows.
+    """Return everything that must be equal before results can be continued, including the commit.
 
     Algorithms and attacks are excluded: adding one adds rows and changes none.
     """
@@ -168,7 +170,7 @@ def fingerprint(experiment: Experiment) -> dict[str, Any]:
 
 
 def world_settings(experiment: Experiment) -> dict[str, Any]:
-    """Return seeds and points of a sweep: what its rows depend on beside code and machine."""
+    """Return seeds and points of a sweep, which with code and machine determine its rows."""
     return {
         "seeds": {"main": MAIN_SEED, "pilot": PILOT_SEED},
         "pilot_repetitions": experiment.pilot_repetitions,
@@ -209,7 +211,7 @@ def along(
     attacks: tuple[str, ...] = OBLIVIOUS_ATTACKS,
     **fixed: Any,
 ) -> tuple[Point, ...]:
-    """Return a point for each value of one setting, in each series with its further settings."""
+    """Return a point for each series and each value of one setting."""
     found = {"": {}} if series is None else series
     return tuple(
         Point(
@@ -224,12 +226,12 @@ def along(
 
 
 def with_own(*algorithms: str) -> tuple[str, ...]:
-    """Return the algorithms of a sweep that compares learners, the project's own default last."""
+    """Return the learners that a sweep compares; the project's own default is last."""
     return (*algorithms, DEFAULT_METHOD)
 
 
 def quick_version(experiment: Experiment) -> Experiment:
-    """Return the quick points only, with one attack, or the first if that one is not tried."""
+    """Return the quick points with one attack: ``QUICK_ATTACK`` or, if not tried, the first."""
     points = tuple(
         replace(point, attacks=tuple({QUICK_ATTACK} & {*point.attacks}) or point.attacks[:1])
         for point in experiment.points

@@ -1,4 +1,4 @@
-"""Upper bounds: base cases, the lemma, Theorem 5.1, the parallelization gain."""
+"""Upper bounds: base cases, the lemma on context probabilities, Theorem 5.1, parallelization."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from unswayed.tallies import Tallies, tally
 
 ALPHA = 0.2
 MEASURED = ("paper", "naive-mean", "oracle")
-"""The paper's estimates, plain means of all users, and those of the good users."""
+"""The paper's estimates, plain means over all users, and plain means over good users."""
 
 PER_USER = "interactions per user T/L"
 
 
 def _weights(tallies: Tallies, match: Match, algorithm: str) -> FloatArray:
-    """Return a weight of one for each entry used: the good users' for the oracle, else all."""
+    """Return weights of one for the entries used: good users' for the oracle, otherwise all."""
     is_counted = ~match.is_bad if algorithm == "oracle" else np.ones(tallies.n_users)
     return np.repeat(is_counted.astype(np.float64), np.diff(tallies.indptr))
 
 
 def largest_error(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
-    """Return max_a |mu_hat(a) - mu(a)|; base case 1, where every user keeps to one arm."""
+    """Return max_a |mu_hat(a) - mu(a)| in base case 1, where every user plays a single arm."""
     return float(np.abs(_errors(Explorer, settings, algorithm, attack, repetition)).max())
 
 
 def total_error(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
-    """Return ||mu_hat - mu||_2/sqrt(S); base case 2, where every play is uniform."""
+    """Return ||mu_hat - mu||_2/sqrt(S) in base case 2, where every play is uniform."""
     player = partial(LogLearner, epsilon=1.0)
     errors = _errors(player, settings, algorithm, attack, repetition)
     return float(np.sqrt((errors**2).sum() / settings.contexts))
@@ -60,7 +60,7 @@ def _errors(
     """Return estimates minus truth, shape (n_contexts, n_actions); 0 where nothing was played."""
 
     def given(*inputs: Any, **options: Any) -> Any:
-        """Return the input of a method, in place of its result."""
+        """Return the input of a method instead of learning."""
         return *inputs, options
 
     make = partial(player, method=given)
@@ -86,8 +86,8 @@ def _errors(
 def context_error(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
     """Return the l1 distance between estimated and true context probabilities.
 
-    Of the algorithms, "paper" is Algorithm 1, "naive-mean" counts all visits, and "oracle" those of
-    good users. Only visits are read, whatever was played.
+    "paper" is Algorithm 1, "naive-mean" counts all visits, and "oracle" counts those of good users.
+    The actions played do not matter.
     """
     match = replace(settings, attack=attack).match("naive-mean", repetition)
     visits = [(played.users, played.contexts) for played in match.rounds()]
@@ -117,8 +117,7 @@ QUANTILE = 0.9
 """The paper's: Proposition 3.1 holds with probability 9/10."""
 
 WORLDS_MARGIN = 0.05
-"""Ours: a fraction of worlds that falls short of nine tenths by less than this counts as nine
-tenths."""
+"""Ours: a fraction of worlds counts as nine tenths if it is smaller by less than this."""
 
 
 def _quantile_growth(results: Results) -> Claim:
@@ -141,12 +140,14 @@ def _quantile_growth(results: Results) -> Claim:
 
 
 USERS_OF_BASE_CASE_1 = 2
-"""Ours: the constant in L = Omega(A log A/alpha). With one, groups have 8 to 20 users, of whom so
-many may collude by chance that trimming falls back to medians in every fourth world."""
+"""Ours: the constant in L = Omega(A log A/alpha). With a constant of one, groups have 8 to 20
+users, and so many of them collude by chance that trimming falls back to medians in every fourth
+world."""
 
 REPETITIONS_OF_BASE_CASE_1 = 4
-"""Ours: times as many as elsewhere, since shares of worlds are judged: at .93 their standard error
-is .018 then, and intervals of 15 comparisons together are 3 errors wide to either side."""
+"""Ours: factor on the number of repetitions, since shares of worlds are judged: a share of 0.93
+then has a standard error of 0.018, and 15 joint intervals extend 3 standard errors to either
+side."""
 
 
 def _base_case(
@@ -167,7 +168,7 @@ def _base_case(
             (5, 10, 20, 40, 80),
             series,
             quick=(5, 20),
-            # The bounds hold for all attacks, so those that know the algorithm are included.
+            # The bounds hold for all attacks, including those that know the algorithm.
             attacks=(*OBLIVIOUS_ATTACKS, "trim-edge", "hide-in-covariance"),
             alpha=ALPHA,
             gap=0.1,
@@ -193,7 +194,7 @@ def _complexity(series: str) -> float:
 
 
 def _bounds(series: str, interactions: FloatArray | np.float64) -> FloatArray:
-    """Return K(B)·sqrt(alpha L/T), with constant one."""
+    """Return K(B)·sqrt(alpha L/T), the bound with constant one."""
     return _complexity(series) * np.sqrt(ALPHA / interactions)
 
 
@@ -201,7 +202,7 @@ USERS = (125, 250, 500, 1000, 2000)
 INTERACTIONS = (1, 2, 5, 10, 20, 40, 80, 160)
 SHARES = (0.0, 0.2)
 MOST_PLAYS = 160_000
-"""Ours: maximum number of plays per world; all learners have converged before."""
+"""Ours: maximum number of plays per world; all learners converge earlier."""
 
 TARGET = 0.1
 """Ours: a third of the paper's gap."""
@@ -210,7 +211,8 @@ THRESHOLD = 500
 """SA/alpha at S = A = 10, alpha = 0.2."""
 
 FLAT = -0.25
-"""Ours: a log-log slope above this means that users no longer help; a perfect gain has slope -1."""
+"""Ours: above this log-log slope, additional users no longer help; the slope of a perfect gain is
+-1."""
 
 
 def _series_of(alpha: float, users: int) -> str:
@@ -218,7 +220,7 @@ def _series_of(alpha: float, users: int) -> str:
 
 
 def _losses(results: Results, algorithm: str, alpha: float) -> tuple[FloatArray, FloatArray]:
-    """Return the numbers of users that were run, and losses; NaN where not run.
+    """Return the numbers of users, and losses; NaN for points that were not run.
 
     Losses have shape (n_repetitions, n_user_numbers, n_interactions).
     """
@@ -232,7 +234,7 @@ def _losses(results: Results, algorithm: str, alpha: float) -> tuple[FloatArray,
 
 
 def _interactions_needed(means: FloatArray) -> FloatArray:
-    """Return where each row of mean losses first reaches the target, between grid points by logs.
+    """Return where each row of mean losses reaches the target, by log-log interpolation.
 
     NaN where the target is never reached, or is reached from the smallest number of interactions
     on.
@@ -240,7 +242,7 @@ def _interactions_needed(means: FloatArray) -> FloatArray:
     grid = np.log(INTERACTIONS)
     needed = np.full(len(means), np.nan)
     for row, losses in enumerate(means):
-        after = int(np.argmax(losses <= TARGET))  # 0 also if it never does
+        after = int(np.argmax(losses <= TARGET))  # also 0 if it never does
         if after > 0:
             share = (losses[after - 1] - TARGET) / (losses[after - 1] - losses[after])
             needed[row] = np.exp(grid[after - 1] + share * (grid[after] - grid[after - 1]))
@@ -250,7 +252,7 @@ def _interactions_needed(means: FloatArray) -> FloatArray:
 def _gain(
     name: str, statement: str, statistic: str, alpha: float, fewest: int, **limits: float
 ) -> Judge:
-    """Return a judge of the slope of the interactions needed against the users."""
+    """Return a test of the slope of the required interactions against the number of users."""
 
     def judge(results: Results) -> Claim:
         users, losses = _losses(results, "paper", alpha)
@@ -267,7 +269,7 @@ def _gain(
 
 
 def _needed_curves(results: Results, panel: Panel) -> list[Curve]:
-    """Return interactions per user for the target against users, of learners that reach it."""
+    """Return curves of the interactions per user that learners need to reach the target."""
     curves = []
     for algorithm in results.algorithms:
         users, losses = _losses(results, algorithm, float(panel.series))

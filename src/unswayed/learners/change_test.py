@@ -1,4 +1,4 @@
-"""Test for a change of honest users' mean rewards that a coalition alone cannot trigger."""
+"""A test for changes of honest users' mean rewards that a coalition cannot trigger alone."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Changes:
     n_tested: int  # (context, action) pairs with an interval in both windows
     n_cells: int  # all pairs
     visible: float  # smallest detectable change of the median tested pair; NaN if none was tested
-    level: float = LEVEL  # probability of any change in this list if nothing changed
+    level: float = LEVEL  # family-wise error rate
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
@@ -58,7 +58,7 @@ class Changes:
         }
 
     def statement(self) -> str:
-        """Return it as one sentence.
+        """Return the result as one sentence.
 
         >>> Changes((), 0, 6, np.nan).statement()
         'too little was played before or after to test 6 means for change.'
@@ -86,29 +86,31 @@ def changes_between(
 ) -> Changes:
     """Test whether the good users' mean rewards differ between two windows of one log.
 
-    The windows' tallies have the same codes; alpha is the share of all users, of both together,
-    that may collude. Actions were chosen uniformly if no design is given; with propensities it is
-    not read.
+    Both windows use the same codes; alpha is the share of the users of both windows together who
+    may collude. Without a design, actions are assumed uniform; with propensities the design is
+    ignored.
 
-    A change is reported where the intervals of a (context, action) in the two windows have nothing
-    in common (``estimators.mean_intervals``; a point is one user's mean). Together they fail with
-    probability ``LEVEL``, as far as ``mean_intervals`` keeps its own level.
+    A change is reported where the intervals of a (context, action) in the two windows are disjoint
+    (``estimators.mean_intervals``; a point is one user's mean). The family-wise error rate is
+    ``LEVEL``, if ``mean_intervals`` attains its nominal level.
 
-    Colluders may all come in one window and to one context, but the platform chooses the action.
-    So a cell holds at most about 1/A of the visits of the n busiest users of its context, n the
-    number of colluders (Freedman's inequality), or the action's share where actions were drawn
-    unevenly; with propensities n.
+    All colluders may visit one context in one window, but the platform chooses the action. So the n
+    colluders contribute at most about 1/A of the visits of the context's n most active users to a
+    cell (Freedman's inequality), or the action's share of them if actions were drawn unevenly. With
+    propensities the bound is n.
     """
     alpha = check_adversarial_fraction(alpha)
     parts = (before, after)
     shape = {(part.n_users, part.n_contexts, part.n_actions) for part in parts}
     if len(shape) > 1:
-        raise InputError("windows with different labels cannot be compared; cut one log in two.")
+        raise InputError(
+            "windows with different labels cannot be compared; split a single log in two."
+        )
     n_active = int(np.logical_or(*(part.interactions > 0 for part in parts)).sum())
     n_colluders = int(np.floor(alpha * n_active))
     met = [np.bincount(part.cells, minlength=part.n_cells) > 0 for part in parts]
     n_met = max(int((met[0] & met[1]).sum()), 1)
-    # Two intervals and two bounds on the number of colluders for each cell.
+    # Each cell needs two intervals and two bounds on the number of colluders.
     delta = LEVEL / (4.0 * n_met)
     first, second = (
         _intervals(part, n_colluders, design or uniform_design(part), delta) for part in parts
@@ -138,7 +140,7 @@ def changes_between(
 
 
 def _intervals(tallies: Tallies, n_colluders: int, design: Design, delta: float) -> Intervals:
-    """Return an interval for the mean of every cell; infinite where there is none."""
+    """Return an interval for the mean of every cell; infinite without data."""
     if not len(tallies.cells):
         nothing = np.full(tallies.n_cells, np.inf)
         return Intervals(-nothing, nothing)
@@ -154,7 +156,7 @@ def _intervals(tallies: Tallies, n_colluders: int, design: Design, delta: float)
 def most_colluders(
     tallies: Tallies, n_colluders: int, design: Design, failure_probability: float
 ) -> IntArray:
-    """Return an upper bound on the colluders in each cell; shape (n_cells,)."""
+    """Return an upper bound on the number of colluders in each cell; shape (n_cells,)."""
     if tallies.is_weighted:
         return np.full(tallies.n_cells, n_colluders, np.int64)
     n_actions = tallies.n_actions

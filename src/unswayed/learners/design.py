@@ -16,7 +16,7 @@ from unswayed.tallies import Tallies, UserTallies
 
 RewardRange = tuple[float, float]
 
-# Ours: tolerated rounding of a sum of rewards beyond the range, as a share of the range
+# Ours: tolerance for rounding errors of sums of rewards, relative to the range
 ROUNDING = 1e-9
 
 
@@ -24,8 +24,9 @@ ROUNDING = 1e-9
 class RewardBound:
     """Range or deviation of honest rewards; without either, means have no worst-case bound.
 
-    Ends of the range are both known or neither. ``deviation`` is the largest standard deviation of
-    an honest user's reward within a context and action, users' tastes included.
+    Either both ends of the range are known or neither. ``deviation`` is the largest standard
+    deviation of an honest user's reward within a context and action, including differences between
+    users.
 
     >>> RewardBound(low=0.0, high=1.0).words()
     'rewards lie between 0 and 1'
@@ -45,16 +46,16 @@ class RewardBound:
 
     @property
     def has_deviation(self) -> bool:
-        """Whether the deviation has a bound."""
+        """Whether the standard deviation is bounded."""
         return not math.isinf(self.deviation)
 
     @property
     def is_known(self) -> bool:
-        """Whether anything is known."""
+        """Whether the range or the deviation is known."""
         return self.range is not None or self.has_deviation
 
     def check(self, rewards: FloatArray) -> None:
-        """Refuse rewards beyond the range."""
+        """Reject rewards outside of the range."""
         for place in np.flatnonzero((rewards < self.low) | (rewards > self.high))[:1]:
             raise InputError(
                 f"reward {int(place) + 1} is {rewards[place]:g}, beyond "
@@ -71,7 +72,7 @@ class RewardBound:
         return " and ".join(known)
 
     def note(self) -> str:
-        """Return a note on what worst-case intervals assume, and whether they exclude actions."""
+        """Return a note about what worst-case intervals assume and whether they exclude actions."""
         if not self.is_known:
             return (
                 "means have no worst-case bound and no action is ruled out by one: without a range "
@@ -98,7 +99,7 @@ class RewardBound:
 def reward_bound(
     reward_range: str | Sequence[float] | None, reward_deviation: float | None
 ) -> RewardBound:
-    """Return the stated range and deviation, checked.
+    """Check the stated range and deviation, and return them.
 
     >>> reward_bound("1,5", None)
     RewardBound(low=1.0, high=5.0, deviation=inf, is_assumed=False)
@@ -117,7 +118,7 @@ def reward_bound(
 
 
 def parsed_reward_range(given: str | Sequence[float]) -> RewardRange:
-    """Return the ends of a range given as a pair, or as text like "1,5".
+    """Return the ends of a range that is given as a pair or as text such as "1,5".
 
     >>> parsed_reward_range("1,5")
     (1.0, 5.0)
@@ -142,7 +143,7 @@ def bound_shown(tallies: UserTallies) -> RewardBound:
 
 
 def check_rewards(tallies: UserTallies, rewards: RewardBound) -> None:
-    """Refuse a log in which some user's mean reward in some cell lies beyond the range."""
+    """Reject a log in which the mean reward of a user in a cell lies outside of the range."""
     if rewards.range is None:
         return
     (n_beyond,) = tallies.blocks.add_blocks(_entries_beyond, rewards.low, rewards.high)
@@ -162,13 +163,14 @@ def _entries_beyond(block: Tallies, low: float, high: float) -> IntArray:
 
 DesignName = Literal["auto", "sticky", "uniform"]
 
-#: Ours. A (user, context) pair met twice or more is evidence: uniform play of A actions repeats the
-#: first action with probability 1/A ≤ 1/2, so 40 pairs without a change have p-value below 1e-12.
+#: Ours. Number of (user, context) pairs with several plays that must show no change of action:
+#: uniform play repeats the first action with probability 1/A ≤ 1/2, so the p-value of 40 pairs is
+#: below 1e-12.
 STICKY_EVIDENCE_PAIRS = 40
 
 
-#: Ours. Actions count as unevenly assigned if even draws give such a split with a smaller
-#: probability (chi-squared test over all contexts).
+#: Ours. Actions are taken to be unevenly assigned if a chi-squared test over all contexts rejects a
+#: uniform assignment with a smaller p-value.
 UNEVEN = 1e-6
 
 
@@ -176,9 +178,9 @@ UNEVEN = 1e-6
 class Design:
     """Which contexts gave each user one fixed action, and how many users each action got there.
 
-    In contexts that are not sticky each play is uniform over the actions, and ``group_sizes``, the
-    numbers of users in I_{s,a}, are not read. Users who never met the context count as well: they
-    contribute 0 to (s, a), not "missing".
+    In contexts that are not sticky, each play is uniform over the actions. ``group_sizes`` are the
+    numbers of users in I_{s,a}; they matter in sticky contexts only, and include users who never
+    met the context, since these contribute 0 to (s, a).
     """
 
     is_sticky: BoolArray  # shape (n_contexts,): where a user always gets the same action a_{i,s}
@@ -195,7 +197,7 @@ def uniform_design(tallies: UserTallies) -> Design:
 
 
 def sticky_design(tallies: UserTallies) -> Design:
-    """Return the design in which every user keeps one action per context, read off the log.
+    """Return the design in which every user keeps one action per context, inferred from the log.
 
     The action of a user who never met a context is not in the log. Such users are spread evenly
     over the actions, as a uniform assignment does up to rounding.
@@ -208,7 +210,7 @@ def sticky_design(tallies: UserTallies) -> Design:
 
 
 def design_of_log(tallies: UserTallies, design: DesignName) -> Design:
-    """Return the named design for a log, or for "auto" the one that the log shows.
+    """Return the named design for a log; "auto" infers it from the log.
 
     A log is sticky if users who met a context more than once never changed the action there. The
     actions were chosen by the platform, so a coalition cannot fake this.
@@ -223,7 +225,7 @@ def design_of_log(tallies: UserTallies, design: DesignName) -> Design:
 
 
 def _sticky_evidence(tallies: Tallies) -> tuple[bool, int]:
-    """Return whether any user changed action within a context, and how many could have."""
+    """Return whether any user changed actions within a context, and how many pairs could."""
     has_changed = len(tallies.pairs()[1]) < len(tallies.cells)
     return has_changed, int((tallies.plays > 1).sum())
 
@@ -231,7 +233,7 @@ def _sticky_evidence(tallies: Tallies) -> tuple[bool, int]:
 def design_by_context(tallies: Tallies) -> Design:
     """Return the design in which a context is sticky if no user changed the action there.
 
-    As Algorithm 2 plays: frequent contexts are sticky, the others uniform.
+    Algorithm 2 plays so: frequent contexts are sticky, the others uniform.
     """
     pairs, contexts = tallies.pairs()
     changed = contexts[np.bincount(pairs) > 1]
@@ -242,9 +244,9 @@ def design_by_context(tallies: Tallies) -> Design:
 def uneven_shares(draws: IntArray, failure_probability: float) -> FloatArray | None:
     """Return upper bounds on the probabilities of actions, or None if they were drawn evenly.
 
-    ``draws`` counts how often each action was drawn in each context; ``failure_probability`` is
-    allowed for each bound (Clopper and Pearson). Nobody chooses the action they get, so a coalition
-    has the same probabilities as all others.
+    ``draws`` counts how often each action was drawn in each context; ``failure_probability``
+    applies to each bound (Clopper and Pearson). Users cannot choose their action, so the same
+    probabilities apply to a coalition.
     """
     n_actions = draws.shape[1]
     total = draws.sum(axis=1, keepdims=True)

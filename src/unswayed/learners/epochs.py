@@ -13,14 +13,14 @@ from unswayed.learners.estimates import Estimates
 from unswayed.policy import EpochPlan, Policy
 from unswayed.tallies import UserTallies
 
-#: Ours: plays of every (context, action) in epoch 0; two means of as many rewards with deviation
-#: 0.5 differ by chance by 0.09, a third of the paper's gap.
+#: Ours: plays of every (context, action) in epoch 0; the difference of two means of so many rewards
+#: with standard deviation 0.5 has a standard error of 0.09, a third of the paper's gap.
 FIRST_PLAYS_PER_CELL = 64.0
 
-PLAYS_PER_CELL = 24.0  # Ours: the same for later epochs; over 500 plays it costs as much as UCB1
+PLAYS_PER_CELL = 24.0  # Ours: the same for later epochs; over 500 plays, the regret is that of UCB1
 # Ours: plays per user in epoch 0, enough to estimate correlations across cells
 FEWEST_FIRST_PLAYS = 4
-ALARM_FACTOR = 2.0  # Ours: exploration multiplier after an epoch in which a coalition was found
+ALARM_FACTOR = 2.0  # Ours: exploration multiplier after an epoch in which a coalition was detected
 MOST_DOUBT = 16.0  # Ours: maximum exploration multiplier for contexts with uncertain decisions
 
 
@@ -28,9 +28,9 @@ MOST_DOUBT = 16.0  # Ours: maximum exploration multiplier for contexts with unce
 class Schedule:
     """Epochs by the age of the campaign, in interactions per user.
 
-    Epoch 0 lasts until age ``first`` and everybody explores. Each later epoch ends at twice its
-    starting age, and explores each (context, action) about ``plays_per_cell`` times: exploration
-    grows with the logarithm of the age, and no horizon is needed.
+    Epoch 0 lasts until age ``first``, and everybody explores. Each later epoch ends at twice its
+    starting age and explores each (context, action) about ``plays_per_cell`` times: exploration
+    grows with the logarithm of the age, and no horizon has to be known.
 
     >>> schedule = Schedule(first=4)
     >>> [schedule.end(epoch) for epoch in range(4)]
@@ -38,7 +38,7 @@ class Schedule:
     """
 
     first: int  # interactions per user in epoch 0
-    plays_per_cell: float = PLAYS_PER_CELL  # of explorers in a later epoch, all users together
+    plays_per_cell: float = PLAYS_PER_CELL  # exploring plays in a later epoch, over all users
 
     def __post_init__(self) -> None:
         if self.first < 1:
@@ -51,7 +51,7 @@ class Schedule:
         return self.first << epoch
 
     def length(self, epoch: int) -> int:
-        """Length of an epoch in interactions per user."""
+        """Return the length of an epoch in interactions per user."""
         return self.end(epoch) - (self.end(epoch - 1) if epoch else 0)
 
     def explorer_share(
@@ -64,11 +64,11 @@ class Schedule:
         doubt: float = 0.0,
         is_alarmed: bool = False,
     ) -> float:
-        """Exploration rate of a context that meets the per-cell target.
+        """Return the exploration rate of a context that meets the per-cell target.
 
-        Rare contexts need a larger share for as many plays: they explore up to the maximum rate, at
-        little cost. ``doubt`` is the factor by which intervals are too wide to separate the best
-        action from the next; narrowing them takes its square as many plays.
+        Rare contexts need a higher rate for the same number of plays; they explore at rates of up
+        to 1, at little cost. ``doubt`` is the factor by which intervals are too wide to separate
+        the best action from the second best; the number of plays needed grows with its square.
         """
         if epoch == 0:
             return 1.0
@@ -88,21 +88,22 @@ def planned_schedule(*, n_users: int, n_contexts: int, n_actions: int) -> Schedu
     return Schedule(first=max(FEWEST_FIRST_PLAYS, math.ceil(plays)))
 
 
-REVIEW_EVERY = 2  # Ours: every other epoch explores all actions, so that eliminated ones can return
-ALARM_WEIGHT = 0.01  # Ours: a coalition is found if this share of the users' weight was removed
+REVIEW_EVERY = 2  # Ours: every second epoch explores all actions, so that paused ones can return
+# Ours: a coalition counts as detected if at least this share of the users' weight was removed
+ALARM_WEIGHT = 0.01
 
 
 def next_plan(
     plan: EpochPlan, policy: Policy, *, schedule: Schedule, n_users: int, is_alarmed: bool = False
 ) -> EpochPlan:
-    """Return the plan that follows ``plan``, from what was learned from explorers so far.
+    """Return the plan that follows ``plan``, given the policy learned from explorers so far.
 
-    The plan depends only on its arguments, so an interrupted campaign continues from its last plan
-    and its tallies. Contexts that appeared in the epoch are in the policy, and in the next plan.
-    If a coalition was found (``is_alarmed``), more is explored.
+    The plan depends only on the arguments, so an interrupted campaign can continue from its last
+    plan and its tallies. Contexts that first appeared in this epoch are in the policy and in the
+    next plan. If a coalition was detected (``is_alarmed``), the next epoch explores more.
 
     A coalition stays down-weighted for one epoch after it was last detected: decisions that would
-    change stay, and their contexts are explored at the largest rate. Otherwise borderline
+    otherwise change are kept, and their contexts explore at the highest rate. Otherwise borderline
     detections would make the policy flicker.
     """
     if list(policy.action_labels) != list(plan.actions):
@@ -152,10 +153,10 @@ def next_plan(
 def surviving_actions(policy: Policy) -> BoolArray:
     """Return which actions may be the best; shape (n_contexts, n_actions).
 
-    An action is paused when its mean is significantly below that of the policy's action; if lies
-    caused that, it returns in the next review. It is also paused when its worst-case interval lies
-    below another one, unless that interval has an unstated assumption. Actions without an estimate
-    stay, and so does the policy's action.
+    An action is paused if its mean is significantly below that of the policy's action; if lies
+    caused the difference, it returns at the next review. It is also paused if its worst-case
+    interval lies below that of another action, unless the intervals depend on an unconfirmed
+    assumption. Actions without an estimate survive, and so does the policy's action.
     """
     survives: BoolArray = _doubts(policy) >= 1.0
     if not policy.source.get("intervals", {}).get("is_assumed"):
@@ -168,7 +169,7 @@ def surviving_actions(policy: Policy) -> BoolArray:
 def doubts_of(policy: Policy) -> FloatArray:
     """Return the largest ratio of sampling error to lead in each context; shape (n_contexts,).
 
-    Below 1 every other action is significantly worse than the policy's.
+    If it is below 1, every other action is significantly worse than the policy's.
     """
     doubts = _doubts(policy)
     doubts[np.arange(len(doubts)), policy.actions] = 0.0
@@ -178,8 +179,8 @@ def doubts_of(policy: Policy) -> FloatArray:
 def _doubts(policy: Policy) -> FloatArray:
     """Return the ratio of sampling error to lead for each action; shape (n_contexts, n_actions).
 
-    The sum of both actions' errors over the difference of their means; infinite where one of them
-    is unknown or does not lead, and 0 for excluded actions.
+    The ratio is the sum of both actions' errors over the difference of their means; it is infinite
+    if either is unknown or the policy's action has no lead, and 0 for excluded actions.
     """
     errors = policy.sampling_errors
     if errors is None:
@@ -195,6 +196,6 @@ def _doubts(policy: Policy) -> FloatArray:
 
 
 def shows_coalition(estimates: Estimates, tallies: UserTallies) -> bool:
-    """Return whether a coalition was flagged."""
+    """Return whether the learner detected a coalition."""
     is_active = tallies.interactions > 0
     return 1.0 - float(estimates.user_weights[is_active].mean()) > ALARM_WEIGHT

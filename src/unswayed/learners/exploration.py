@@ -26,7 +26,7 @@ from unswayed.tallies import Accumulator, Tallies
 
 
 class GrowingLabels:
-    """Labels in the order of their first appearance.
+    """Distinct labels, in the order of their first appearance.
 
     >>> seen = GrowingLabels()
     >>> seen.codes(["ann", "bob", "ann"]).tolist(), list(seen.labels())
@@ -42,13 +42,14 @@ class GrowingLabels:
         return len(self._codes)
 
     def checked(self, labels: Iterable[object]) -> list[Label]:
-        """Return labels as a list if all of them fit, or name the first that does not.
+        """Return labels as a list; raise if they do not fit the known ones.
 
-        Nothing is registered, so a batch can be refused as a whole.
+        Nothing is registered yet, so a batch can be rejected as a whole.
         """
         check_list(labels, "a column of labels")
         listed: list[Any] = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
-        as_label_array(listed)  # refuses mixed types, and labels that cannot be hashed or written
+        # Rejects mixed types, and labels that cannot be hashed or serialised
+        as_label_array(listed)
         if listed and type(listed[0]) not in ((str, int) if self._type is None else (self._type,)):
             raise InputError(
                 f"label {listed[0]!r} does not fit: labels must be all strings or all integers."
@@ -56,11 +57,11 @@ class GrowingLabels:
         return listed
 
     def known(self, label: object) -> int | None:
-        """Return the code of a label that was seen before, None for any other."""
+        """Return the code of a label, or None if it is unknown."""
         return self._codes.get(label) if type(label) is self._type else None
 
     def codes(self, labels: Iterable[Label]) -> IntArray:
-        """Return the codes of labels, giving new ones the next codes."""
+        """Return the codes of labels; new labels get the next free codes."""
         listed = self.checked(labels)
         if listed and self._type is None:
             self._type = type(listed[0])
@@ -68,12 +69,12 @@ class GrowingLabels:
         return np.array([codes.setdefault(label, len(codes)) for label in listed], dtype=np.int64)
 
     def since(self, code: int) -> list[Label]:
-        """Return the labels from a code on."""
+        """Return the labels whose code is at least ``code``."""
         newest_first = islice(reversed(self._codes), len(self._codes) - code)
         return list(newest_first)[::-1]
 
     def labels(self) -> Labels:
-        """Return the labels as they are now."""
+        """Return the current labels."""
         return Labels.of(self._codes)
 
 
@@ -82,11 +83,11 @@ class Exploration:
 
     For the first ``warmup_interactions`` (T₀ of Algorithm 1) every play is uniform. Then the
     frequent contexts are fixed: there a user keeps one action a_{i,s}, elsewhere plays stay
-    uniform. Without a warm-up the contexts given at the start are sticky if there are at most as
-    many as actions (base case 1), and all other plays are uniform (base case 2).
+    uniform. Without a warm-up, the contexts given at the start are sticky if there are no more of
+    them than actions (base case 1); all other plays are uniform (base case 2).
 
-    Users, contexts and actions are codes; labels enter only into the hash. ``is_split`` chooses the
-    frequent contexts by ``split_contexts``, as the method "paper" does.
+    Users, contexts and actions are codes; labels are used by the hash only. ``is_split`` chooses
+    the frequent contexts by ``split_contexts``, as the method "paper" does.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Exploration:
         self.warmup_interactions = warmup_interactions
         self.alpha = alpha
         self._choose_frequent = split_contexts if is_split else frequent_contexts
-        # Arrays that grow. NumPy views of them must be released before the next label is added.
+        # These arrays grow, so NumPy views of them must be released before the next label is added.
         self._users, self._contexts, self._plays = array("q"), array("q"), array("q")
         self._is_sticky: array[int] | None = None
         self._key = (*assignment.key, assignment.epoch, n_actions)
@@ -135,7 +136,7 @@ class Exploration:
         self._plays.extend([0] * (len(self._users) - len(self._plays)))
 
     def add_contexts(self, labels: Iterable[Label]) -> None:
-        """Register new contexts; after the warm-up new contexts are rare."""
+        """Register new contexts; contexts added after the warm-up are treated as rare."""
         self._contexts.frombytes(self.assignment.digests("context", labels).tobytes())
         if self._is_sticky is not None:
             self._is_sticky.extend([False] * (len(self._contexts) - len(self._is_sticky)))
@@ -165,7 +166,7 @@ class Exploration:
     def observe(
         self, users: IntArray, contexts: IntArray, actions: IntArray, rewards: FloatArray
     ) -> None:
-        """Take in the rewards of played actions; shape (n_events,) each."""
+        """Record the rewards of played actions; each argument has shape (n_events,)."""
         self._check_codes(users, contexts)
         check_bounds(actions, self.n_actions, "action")
         left = self.warmup_left
@@ -176,11 +177,11 @@ class Exploration:
         in_warmup = np.arange(len(users)) < self.warmup_left
         if not in_warmup.all():
             # A play of an action other than the assigned one was decided before the frequent
-            # contexts were fixed, and belongs to the warm-up however late its reward arrives.
+            # contexts were fixed; it belongs to the warm-up, even if its reward arrives later.
             is_sticky = self._sticky()[contexts]
             is_other = is_sticky & (actions != self._drawn(users, contexts))
             if not self.warmup_interactions and is_other.any():
-                # Without a warm-up no such decision was made: the play is forged or mistaken.
+                # Without a warm-up there was no such decision, so the play is forged or mistaken.
                 raise InputError(
                     f"row {int(np.flatnonzero(is_other)[0])}: this user is never asked to play "
                     "that action in that context; give the action that was decided."
@@ -191,7 +192,7 @@ class Exploration:
                 phase.add(users[chosen], contexts[chosen], actions[chosen], rewards[chosen])
 
     def _check_codes(self, users: IntArray, contexts: IntArray) -> None:
-        """Reject codes that are out of bounds; compiled loops do not check them."""
+        """Raise if codes are out of bounds, which compiled loops do not check."""
         check_bounds(users, self.n_users, "user")
         check_bounds(contexts, self.n_contexts, "context")
 
@@ -206,7 +207,7 @@ class Exploration:
         return {"warmup": self._warmup.tallies(**shape), "main": self._main.tallies(**shape)}
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state that ``restore`` needs beside the tallies, as plain JSON values."""
+        """Return what ``restore`` needs in addition to the tallies, as plain JSON values."""
         return {
             "warmup_interactions": self.warmup_interactions,
             "adversarial_fraction": self.alpha,
@@ -215,15 +216,15 @@ class Exploration:
 
     @property
     def plays(self) -> IntArray:
-        """How many actions were decided for each user; shape (n_users,)."""
+        """Number of decisions for each user; shape (n_users,)."""
         return np.array(self._plays)
 
     def restore(
         self, sticky: list[bool] | None, plays: IntArray, phases: Mapping[str, Tallies]
     ) -> None:
-        """Restore what ``to_json``, ``plays`` and ``phases`` returned; all labels are known."""
+        """Restore the state of ``to_json``, ``plays`` and ``phases``; labels are registered."""
         if len(plays) != self.n_users or (plays < 0).any():
-            raise ValueError("plays do not fit the users")
+            raise ValueError("there must be one non-negative number of plays for each user")
         if sticky is not None and len(sticky) != self.n_contexts:
             raise ValueError("the flags of frequent contexts do not have one entry per context")
         self._is_sticky = None if sticky is None else array("b", sticky)
@@ -234,7 +235,7 @@ class Exploration:
     def observed(self) -> tuple[Tallies, Design, Tallies | None]:
         """Return tallies and design of the main phase, and the tallies of the warm-up if any.
 
-        During the warm-up its own tallies take the place of the main phase.
+        During the warm-up, its tallies are returned as those of the main phase.
         """
         phases = self.phases()
         main, warmup = phases["main"], phases["warmup"]
@@ -245,7 +246,7 @@ class Exploration:
         return main, self._design(main, self._sticky()), warmup
 
     def _design(self, tallies: Tallies, is_sticky: BoolArray) -> Design:
-        """Return the groups I_{s,a} of line 2, as sizes; absent users are in no group."""
+        """Return the design with the sizes of the groups I_{s,a} of line 2 (active users only)."""
         active = np.flatnonzero(np.diff(tallies.indptr) > 0)
         sizes = np.zeros((self.n_contexts, self.n_actions), np.int64)
         for context in np.flatnonzero(is_sticky):
@@ -275,7 +276,7 @@ class Exploration:
 
 
 def check_bounds(codes: IntArray, n_codes: int, role: str) -> None:
-    """Raise IndexError where a code is not one of 0, …, n_codes − 1."""
+    """Raise IndexError if a code is not in 0, …, n_codes − 1."""
     if len(codes) and (codes.min() < 0 or codes.max() >= n_codes):
         bad = int(codes[(codes < 0) | (codes >= n_codes)][0])
         raise IndexError(f"{role} code {bad} is not among the {n_codes} known ones")
@@ -283,9 +284,9 @@ def check_bounds(codes: IntArray, n_codes: int, role: str) -> None:
 
 @compiled
 def next_plays(plays: IntArray, users: IntArray) -> IntArray:
-    """Return the number of each user's play; the counters ``plays`` are updated in place.
+    """Return, for each arrival, the user's earlier plays; updates the counters ``plays`` in place.
 
-    The users' codes are within bounds: ``Exploration.decide`` checks them.
+    Users' codes must be within bounds, which ``Exploration.decide`` checks.
     """
     numbers = np.empty(len(users), np.int64)
     for arrival in range(len(users)):
@@ -298,6 +299,6 @@ def next_plays(plays: IntArray, users: IntArray) -> IntArray:
 def _drawn_one(
     low: int, high: int, epoch: int, n_actions: int, user: int, context: int, play: int
 ) -> int:
-    """Return the action of one arrival."""
+    """Return the action drawn for one arrival."""
     hashed = siphash_of_four((low, high), user, context, epoch, play)
     return np.int64(uniform_index(hashed, np.uint64(n_actions)))  # type: ignore[return-value]  # numba's integers

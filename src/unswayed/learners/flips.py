@@ -1,6 +1,7 @@
 """The flip fraction: the smallest share of accounts that could change each decision.
 
-Lower bounds are certified, and exact where trimmed means decide; upper bounds are attained there.
+Lower bounds are certified; where trimmed means decide, they are exact, and the upper bounds are
+attained by a coalition.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from unswayed.tallies import Tallies, UserTallies
 class Certificate(StrEnum):
     """Justification of a lower bound.
 
-    ``EXACT``: the decision was bounded exactly. ``CONTEXT_STEP``: bounded exactly, up to the number
-    of accounts that might move the context to another estimator, or the origin of rewards.
-    ``ONE_ACCOUNT``: certified only for unchanged data; no better bound is known.
+    ``EXACT``: the bound is exact. ``CONTEXT_STEP``: the bound is exact up to the number of accounts
+    that could make the context change its estimator, or move the origin of rewards.
+    ``ONE_ACCOUNT``: the bound is one account; no better bound is known.
     """
 
     EXACT = "exact"
@@ -42,12 +43,12 @@ class Certificate(StrEnum):
 class FlipBounds:
     """Bounds on the smallest share of accounts whose removal or replacement changes a decision.
 
-    Shapes (n_contexts,). ``held`` is a lower bound that holds as long as each context stays with
-    its estimator and rewards with their origin: equal to ``lower`` unless the certificate is
-    ``CONTEXT_STEP``.
+    Shapes (n_contexts,). ``held`` is the lower bound under the condition that no context changes
+    its estimator and the origin of rewards does not move; it equals ``lower`` unless the
+    certificate is ``CONTEXT_STEP``.
     """
 
-    n_accounts: int  # with interactions; all fractions are fractions of them
+    n_accounts: int  # accounts with interactions; fractions are relative to this number
     lower: FloatArray  # certified: no smaller fraction can change the decision
     upper: FloatArray  # attained: replacing this fraction changes it; NaN where none is known
     certificates: npt.NDArray[np.str_]  # a ``Certificate`` for each lower bound
@@ -55,7 +56,7 @@ class FlipBounds:
 
     @property
     def is_certified(self) -> bool:
-        """Whether any lower bound is exact, or exceeds one account."""
+        """Whether any lower bound is exact or larger than one account."""
         is_exact: BoolArray = self.certificates == Certificate.EXACT
         return bool((is_exact | (self.lower * self.n_accounts > 1.5)).any())
 
@@ -69,20 +70,20 @@ def flip_bounds(
     alpha: float,
     warmup: Tallies | None = None,
 ) -> FlipBounds:
-    """Bound the share of accounts that it takes to change each decision of a method.
+    """Bound the share of accounts needed to change each decision of a method.
 
-    ``estimates`` is the method's result for the other arguments. Only the paper's method has such
-    bounds; for others the bound is one account.
+    ``estimates`` is the method's result for the other arguments. Only the paper's method has
+    informative bounds; for other methods the lower bound is one account.
 
-    Guarantee: no share below ``lower`` changes the decision, on the condition that the certificate
-    names; a coalition of the share ``upper`` does change it.
+    Guarantee: no coalition with a share below ``lower`` can change the decision; some coalition
+    with the share ``upper`` does.
 
     Frequent contexts: exact, from order statistics (``trimmed_flips``). Replaced accounts may visit
     any contexts, as often as they like, and report any rewards, but their action in a sticky
-    context stays the one that the platform assigned. The context might also leave S₊, its estimated
-    probability might become zero, or, with several contexts, rewards might be measured from another
-    origin (``RewardUnits``). Up to a number of accounts the data rule this out; the lower bound
-    ends there, with the certificate "context step".
+    context stays the one that the platform assigned. A coalition might also remove the context from
+    S₊, make its estimated probability zero or, with several contexts, move the origin of rewards
+    (``RewardUnits``). The data rule this out up to some number of accounts; the lower bound cannot
+    exceed it and then has the certificate "context step".
 
     Rare contexts: one row can move a round of the spectral filter across its threshold. No bound
     better than one account is known.
@@ -94,13 +95,13 @@ def flip_bounds(
     bounds = FlipBounds(n_accounts, lower, upper, certificates, held)
     is_known = ~np.isnan(estimates.mean_rewards)
     chosen = np.flatnonzero(estimates.frequent_contexts & is_known.any(axis=1))
-    if method not in CERTIFIED or not len(chosen):  # as on every log of uniform plays
+    if method not in CERTIFIED or not len(chosen):  # for example all logs of uniform plays
         return bounds
     rows, shape = np.arange(len(chosen)), (len(chosen), tallies.n_actions)
     row_of_context = np.full(tallies.n_contexts, NO_RIVAL)
     row_of_context[chosen] = rows
 
-    # One number for each user of the frequent contexts, as their trimmed means needed.
+    # The points of the trimmed means: one number for each user of the frequent contexts.
     units = measure_units(tallies, alpha=alpha)
     measured = measured_from(tallies, units)
     is_chosen = np.repeat(row_of_context != NO_RIVAL, tallies.n_actions)
@@ -109,7 +110,7 @@ def flip_bounds(
     groups = row_of_context[contexts] * tallies.n_actions + actions
     stored = np.bincount(groups, minlength=shape[0] * shape[1]).reshape(shape)
 
-    # The same trimming as in the recovery procedure.
+    # Trim as in the recovery procedure.
     n_zeros = np.maximum(design.group_sizes[chosen] - stored, 0)
     n_points = stored + n_zeros
     failure_probability = FAILURE_PROBABILITY / tallies.n_cells
@@ -121,14 +122,14 @@ def flip_bounds(
     flips = trimmed_flips(
         values, groups, n_zeros=n_zeros, n_cut=n_cut, leaders=leaders, is_known=is_known[chosen]
     )
-    # If all visitors who played the chosen action stay away, its mean is unknown.
+    # If all visitors who played the chosen action are removed, its mean is unknown.
     visitors = stored[rows, leaders]
     fewest, enough = np.minimum(flips.fewest, visitors), np.minimum(flips.enough, visitors)
     in_place = _certain_replacements(tallies, design, warmup)[chosen]
-    # With a single context the origin of rewards shifts all means equally.
+    # With a single context, another origin of rewards shifts all means equally.
     is_single = tallies.n_contexts == 1
     unmoved = in_place if is_single else np.minimum(in_place, units.n_certain)
-    # A single loud reward that is kept decides, whatever the origin of rewards.
+    # A single extreme reward that is not trimmed decides, whatever the origin of rewards.
     is_loud = (flips.from_leader > n_cut[rows, leaders]) | (
         flips.from_rival > n_cut[rows, flips.rivals]
     )
@@ -147,18 +148,19 @@ CERTIFIED = ("paper", "paper-literal")  # Methods whose decisions are certified
 
 
 def _certain_replacements(tallies: UserTallies, design: Design, warmup: Tallies | None) -> IntArray:
-    """Return how many accounts can be replaced before a context may change its estimator.
+    """Return how many accounts can be replaced without a context changing its estimator.
 
-    A filter removes at most ``LARGEST_BUDGET`` of the weight, so a context that more accounts
-    visited keeps a positive probability. On a log that is sticky throughout with more contexts than
-    actions, S₊ itself is estimated, and nothing is certain: the answer is −1.
+    The filter removes at most a share ``LARGEST_BUDGET`` of the weight, so a context that a larger
+    share of accounts visited keeps a positive probability. If all contexts are sticky and there are
+    more contexts than actions, S₊ itself is estimated; then nothing is certain, and the result is
+    −1.
     """
     if design.is_sticky.all() and tallies.n_contexts > tallies.n_actions:
         return np.full(tallies.n_contexts, -1)
     visits = tallies if warmup is None else warmup
     visitors = visits.blocks.add_blocks(_visitors)
     n_active = int((visits.interactions > 0).sum())
-    # After k replacements at least visitors − k of the accounts still come.
+    # After k replacements, at least visitors − k of the accounts still visit the context.
     certain: IntArray = np.ceil(visitors - LARGEST_BUDGET * n_active).astype(np.int64) - 1
     return certain
 
@@ -171,8 +173,9 @@ def _visitors(tallies: Tallies) -> IntArray:
 NO_RIVAL = -1  # Marker for a leader that no rival can overtake
 
 ROUNDING_FACTOR = 8.0
-"""Ours: a sum of n points errs by at most n·u·Σ|x| (u the unit roundoff). A window's mean is a
-difference of two such sums, and the estimator errs as much again; 8 is twice the minimum."""
+"""Ours: the rounding error of a sum of n points is at most n·u·Σ|x| (u the unit roundoff). The mean
+of a window is a difference of two such sums, and the estimator has the same error again; 8 is twice
+the resulting factor."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,11 +183,11 @@ class TrimmedFlips:
     """Replacements that change the largest trimmed mean of each row; shapes ``(n_rows,)``.
 
     ``enough`` equals ``fewest`` up to ties within rounding errors, and is 0 where no rival can win.
-    It is spent on the largest points of the leader, which are replaced by very small ones, and on
-    the smallest points of the rival, which are replaced by very large ones.
+    These replacements change the largest points of the leader into very small ones
+    (``from_leader``) and the smallest points of the rival into very large ones (``from_rival``).
     """
 
-    fewest: IntArray  # replacing or removing fewer points lets no other group win; certified
+    fewest: IntArray  # certified: no other group wins if fewer points are replaced or removed
     enough: IntArray  # replacing this many points lets ``rivals`` win
     rivals: IntArray  # the column that then wins, or ``NO_RIVAL``
     from_leader: IntArray
@@ -200,17 +203,19 @@ def trimmed_flips(
     leaders: IntArray,
     is_known: BoolArray,
 ) -> TrimmedFlips:
-    """Count the points that must be replaced before a leader's trimmed mean is overtaken.
+    """Count the points that must be replaced so that a leader's trimmed mean is overtaken.
 
-    ``values`` are points in the groups ``row * n_columns + column``; all else has a row or a cell
-    of a table: further points that are zero and not stored, how many points are trimmed at each
-    end, the column with the largest trimmed mean, of equal ones the first, and whether a column
-    takes part. A column that does not take part does so once one of its points has been replaced.
+    ``values`` are points in the groups ``row * n_columns + column`` of a table. The table
+    ``n_zeros`` counts further points that are zero and not stored, ``n_cut`` the points trimmed at
+    each end; ``leaders`` is, for each row, the first column with the largest trimmed mean;
+    ``is_known`` marks the columns that take part. Another column takes part as soon as one of its
+    points is replaced.
 
-    Guarantee: exact. Let x be a group's n points in order and c its cut. Whatever k ≤ c points are
-    replaced by, the trimmed mean is at most the mean of ranks c+k … n−c+k, and replacing the k
-    smallest points by very large ones attains it. With k > c there is no bound. Likewise downwards.
-    Every split of the budget over leader and rival is tried. Removing points has a smaller effect.
+    Guarantee: exact. Sort a group's n points and let c be the number cut at each end. If k ≤ c
+    points are replaced, the trimmed mean is at most the mean of ranks c+k … n−c+k, and replacing
+    the k smallest points by very large ones attains it. For k > c there is no bound. The minimum is
+    analogous. Every split of the replacements between leader and rival is tried. Removing points
+    has a smaller effect.
 
     >>> points = np.array([5.0, 6.0, 7.0, 8.0, 9.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     >>> two = np.zeros((1, 2), np.int64)
@@ -236,14 +241,14 @@ def trimmed_flips(
     for row, leader in enumerate(leaders.tolist()):
         has_points = n_points.reshape(n_cut.shape)[row]
         falls, slack = windows(row, leader, -1)
-        # Replacing the whole group removes the leader, whatever the rivals are.
+        # Replacing all points of the leader removes it, whatever the rivals are.
         fewest, best = has_points[leader], (0, NO_RIVAL, 0, 0)
         for column in np.flatnonzero(has_points).tolist():
             if column == leader:
                 continue
             rises, more = windows(row, column, 1)
             first, tolerance = int(not is_known[row, column]), slack + more
-            # A tie may go either way, with or without rounding errors.
+            # A tie may be decided either way.
             at_most = -tolerance - np.finfo(np.float64).tiny
             fewest = min(fewest, max(_cheapest_split(falls, rises, first, at_most)[0], 1))
             total, fallen = _cheapest_split(falls, rises, first, tolerance)
@@ -254,9 +259,10 @@ def trimmed_flips(
 
 
 def _windows(points: FloatArray, cut: int, side: int) -> tuple[FloatArray, float]:
-    """Return the trimmed mean after k = 0 … cut + 1 replacements towards a side, and its error.
+    """Return the extreme trimmed means after 0 … cut + 1 replacements, and their rounding error.
 
-    ``points`` are those of a group, ascending.
+    ``points`` are those of a group, in ascending order; ``side`` is 1 for largest means and −1 for
+    smallest.
     """
     sums = np.concatenate([[0.0], np.cumsum(points)])
     n, size = len(points), float(np.cumsum(np.abs(points))[-1])
@@ -269,8 +275,8 @@ def _windows(points: FloatArray, cut: int, side: int) -> tuple[FloatArray, float
 def _cheapest_split(
     falls: FloatArray, rises: FloatArray, first: int, tolerance: float
 ) -> tuple[int, int]:
-    """Return the fewest replacements with rise > fall + tolerance, and those in the leader."""
-    least = np.minimum.accumulate(rises[::-1])[::-1]  # more replacements rise at least as high
+    """Return the fewest replacements with rise > fall + tolerance, and the leader's share."""
+    least = np.minimum.accumulate(rises[::-1])[::-1]  # further replacements can only raise the mean
     needed = np.maximum(np.searchsorted(least, falls + tolerance, side="right"), first)
     totals = np.arange(len(falls)) + needed
     fallen = int(totals.argmin())

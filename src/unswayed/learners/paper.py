@@ -30,7 +30,8 @@ from unswayed.learners.estimates import Estimates
 from unswayed.tallies import Tallies, UserTallies, entry_users, row_sums
 
 SCALE_FLOOR = 20.0  # The paper's, in σ_s² := max(n_s(T₀), 20 log S) / T₀ (proof of Lemma D.1)
-LARGEST_ACTIVITY = 20.0  # Ours: the paper assumes bounded activities; `learn` suggests a cap
+# Ours: the paper assumes that activities are bounded; `learn` suggests a cap
+LARGEST_ACTIVITY = 20.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,11 +40,11 @@ class ContextEstimate:
 
     context_probabilities: FloatArray  # ν̂, non-negative with sum one
     scales: FloatArray  # σ_s, about the square root of the probability, never zero
-    filtered: MeanEstimate  # the high-dimensional estimate behind them, one row per active user
+    filtered: MeanEstimate  # the estimate by the spectral filter, one row per active user
 
 
 Multivariate = Callable[[FloatArray, float], ArrayLike]
-"""A robust mean of rows: (rows of shape (n_users, n_columns), alpha) -> mean."""
+"""A robust mean of rows, called with rows of shape (n_users, n_columns) and alpha."""
 
 
 def robust_mean(
@@ -52,7 +53,7 @@ def robust_mean(
     multivariate: Multivariate | None,
     row_weights: FloatArray | None = None,
 ) -> MeanEstimate:
-    """Return the robust mean of rows, by the spectral filter if no other estimator is given."""
+    """Return the robust mean of rows; the default estimator is the spectral filter."""
     if multivariate is None:
         return spectral_filter(rows, alpha=alpha, row_weights=row_weights)
     n_rows, n_columns = rows.shape
@@ -68,20 +69,21 @@ def estimate_context_probabilities(
 ) -> ContextEstimate:
     """Estimate ν robustly from the users' visits (Algorithm 1).
 
-    Tallies are the interactions of the first T₀ steps; lines 1–4 are their collection.
-    ``multivariate`` is another robust mean of rows than the spectral filter.
+    ``tallies`` are the interactions of the first T₀ steps, which lines 1–4 collect.
+    ``multivariate`` replaces the spectral filter by another robust mean of rows.
 
     Guarantee: ‖ν̂ − ν‖₁ ≤ ε with probability 9/10 for T₀ = O(L α/ε²) and L = Ω(S log S / α).
 
     Deviations from the paper:
 
     - The floor of the scales is 20 log(max(S, 2))/T₀, since log 1 = 0 (erratum 7).
-    - Line 5 counts the colluders' visits, so a flood inflates σ_s and hides itself in the scaled
-      coordinate (erratum 5). Lines 5–8 are run a second time with σ_s² = max(ν̂_s, floor), starting
-      from the weights of the first pass: with equal weights, good users who came to the flooded
-      context, which is rare, would be outliers like the flood, and lose a fifth of their number.
-    - Users without interactions are left out. One with more than ``LARGEST_ACTIVITY`` times as many
-      as the median user counts with as many in line 5 and in T₀ (erratum 14).
+    - Line 5 counts the colluders' visits, so flooding a context inflates σ_s and makes the flood
+      invisible in the scaled coordinate (erratum 5). Therefore lines 5–8 run a second time with
+      σ_s² = max(ν̂_s, floor), starting from the weights of the first pass. With equal starting
+      weights, good users who visited the flooded rare context would be outliers too, and a fifth of
+      them would be removed.
+    - Users without interactions are ignored. In line 5 and in T₀, the interactions of a user count
+      at most ``LARGEST_ACTIVITY`` times those of the median user (erratum 14).
     """
     interactions = tallies.interactions
     if not interactions.any():
@@ -95,10 +97,10 @@ def estimate_context_probabilities(
     for _ in ("line 5 as printed", "erratum 5"):
         scales = np.sqrt(np.maximum(shares, floor))
         # Lines 6 and 7: the robust mean of the b_i = (1/n_i) Σ_t σ^-1 e_{s_t}. The rows are large,
-        # so no variable keeps them alive until the next ones are made.
+        # so no variable refers to them while the next ones are made.
         filtered = robust_mean(tallies.rows(visit_rows, scales), alpha, multivariate, weights)
-        # With a handful of users all may have been removed; then the second pass starts with all of
-        # them.
+        # If the first pass removed everybody, as can happen with very few users, the second pass
+        # starts with equal weights.
         weights = filtered.weights if filtered.weights.any() else None
         # Line 8: ν̂ = diag(σ)·b̂. Rows are shares of visits, so ν̂ is a probability vector.
         shares = scales * filtered.estimate
@@ -110,7 +112,7 @@ def estimate_context_probabilities(
 
 
 def _capped_visits(tallies: Tallies, most: float) -> FloatArray:
-    """Return the visits to each context, with the visits of very active users scaled down."""
+    """Return the visits to each context, with those of very active users scaled down."""
     factors = most / np.maximum(tallies.interactions, most)
     weights = tallies.counts * np.repeat(factors, np.diff(tallies.indptr))
     contexts = tallies.cells // tallies.n_actions
@@ -118,7 +120,7 @@ def _capped_visits(tallies: Tallies, most: float) -> FloatArray:
 
 
 def visit_rows(tallies: Tallies, scales: FloatArray) -> SparseRows:
-    """Return b_i = (1/n_i) Σ_t σ_{s_t}^-1 e_{s_t} of each active user."""
+    """Return b_i = (1/n_i) Σ_t σ_{s_t}^-1 e_{s_t} for each active user."""
     columns = np.repeat(np.arange(tallies.n_contexts), tallies.n_actions)
     factors = np.repeat(1.0 / scales, tallies.n_actions)
     return _rows_of_active(tallies, tallies.counts, factors, columns, is_joined=True)
@@ -127,12 +129,12 @@ def visit_rows(tallies: Tallies, scales: FloatArray) -> SparseRows:
 def _rows_of_active(
     tallies: Tallies, values: FloatArray, factors: FloatArray, columns: IntArray, *, is_joined: bool
 ) -> SparseRows:
-    """Return one row an active user, of values times factors over n_i.
+    """Return one row per active user, with entries values · factors / n_i.
 
-    ``factors`` and ``columns`` are per cell; cells with a negative column are left out.
+    ``factors`` and ``columns`` have one entry per cell; cells with a negative column are omitted.
     """
-    # Allocated at the maximum size; pages that are not touched cost nothing. Columns are unsigned,
-    # so that indexing needs no check for negative indices, a sixth of the time.
+    # Arrays have the maximum size; untouched memory pages cost nothing. Columns are unsigned:
+    # without the check for negative indices, indexing takes a sixth less time.
     data, indices = np.empty(len(values)), np.empty(len(values), np.uint32)
     rows = (tallies.indptr, tallies.cells, values, tallies.interactions)
     starts = _fill_rows(*rows, factors, columns, is_joined, data, indices)
@@ -152,9 +154,9 @@ def _fill_rows(
     data: FloatArray,
     indices: IndexArray,
 ) -> IntArray:
-    """Fill in the rows of active users, and return where each begins; zeros are not stored.
+    """Fill in the rows of active users, without zeros; return where each row starts.
 
-    ``is_joined`` adds up neighbours of the same column.
+    ``is_joined`` sums consecutive entries of the same column.
     """
     starts = np.zeros(len(indptr), np.int64)
     place, n_rows = 0, 0
@@ -183,7 +185,7 @@ def _fill_rows(
 FAILURE_PROBABILITY = 0.1  # The paper's: its estimates hold with probability 9/10
 
 Univariate = Callable[[FloatArray, float], float]
-"""A robust mean of points: (points of shape (n_points,), alpha) -> mean."""
+"""A robust mean of points, called with points of shape (n_points,) and alpha."""
 
 
 def recover_frequent(
@@ -196,18 +198,18 @@ def recover_frequent(
     per_visit: bool = False,
     univariate: Univariate | None = None,
 ) -> FloatArray:
-    """Estimate the contexts of S₊ one cell at a time, by trimmed means over the users.
+    """Estimate the cells of S₊ one by one, by trimmed means over users.
 
-    b_{i,s} = (1/n_i) Σ_t r_t σ_s^-1 1{s_t = s} over the group I_{s,a}, as the appendix has it; or,
-    ``per_visit``, the mean reward of the user's visits to s, over those who came, as Section 3.1
-    has it. The latter estimates μ(s, a) itself, and users who never came do not count.
+    b_{i,s} = (1/n_i) Σ_t r_t σ_s^-1 1{s_t = s} for the users in the group I_{s,a}, as in the
+    appendix. With ``per_visit``, the mean reward of a user's visits to s instead, as in Section
+    3.1; it estimates μ(s, a) itself, and users who never visited s are ignored.
 
-    ``scales`` and ``is_frequent`` have shape (n_contexts,). Returns b̂, estimates of
-    σ_s^-1·ν(s)·μ(s, a), of shape (n_contexts, n_actions); NaN outside of S₊.
+    ``scales`` and ``is_frequent`` have shape (n_contexts,). Returns the estimates b̂ of
+    σ_s^-1·ν(s)·μ(s, a), shape (n_contexts, n_actions), NaN outside of S₊.
 
-    Guarantee: |b̂ − σ_s^-1 ν(s) μ(s,a)| = O(sqrt(α L/T)) for all cells of S₊ at once, given
-    |I_{s,a}| = Ω(log(SA)/α). Deviation from the paper: trimming covers the random number of
-    colluders in a group (erratum 11).
+    Guarantee: |b̂ − σ_s^-1 ν(s) μ(s,a)| = O(sqrt(α L/T)) simultaneously for all cells of S₊, if
+    |I_{s,a}| = Ω(log(SA)/α). Deviation from the paper: the trimmed number is an upper quantile of
+    the random number of colluders in a group (erratum 11).
     """
     shape = (tallies.n_contexts, tallies.n_actions)
     if not is_frequent.any():
@@ -237,9 +239,10 @@ def recover_frequent(
 def user_values(
     tallies: UserTallies, is_chosen: BoolArray, scales: FloatArray | None
 ) -> tuple[FloatArray, IntArray]:
-    """Return b_{i,s} of every entry in the chosen cells, and its cell.
+    """Return b_{i,s} for every entry in the chosen cells, and the cells of these entries.
 
-    ``is_chosen`` has shape (n_cells,). Without scales it is the mean reward instead.
+    ``is_chosen`` has shape (n_cells,). Without scales, the mean rewards of the entries are returned
+    instead.
     """
     found = tallies.blocks.map_blocks(_values_of_block, is_chosen, scales)
     values, cells = zip(*found, strict=True)
@@ -266,10 +269,10 @@ def recover_rare(
     alpha: float,
     multivariate: Multivariate | None = None,
 ) -> tuple[FloatArray, MeanEstimate]:
-    """Estimate all cells of S₋ together, by the high-dimensional robust mean over the users.
+    """Estimate all cells of S₋ jointly, by a robust mean of vectors over users.
 
-    b_i = (A/n_i) Σ_t r_t σ_{s_t}^-1 1{s_t ∈ S₋} e_{(s_t, a_t)}, one row an active user. Returns b̂
-    as ``recover_frequent`` does, and the estimate of the rows.
+    b_i = (A/n_i) Σ_t r_t σ_{s_t}^-1 1{s_t ∈ S₋} e_{(s_t, a_t)} is the row of an active user.
+    Returns b̂ like ``recover_frequent``, and the result of the filter.
 
     Guarantee: ‖b̂ − diag(σ^-1 ν) μ‖₂ = O(sqrt(α A L/T)) over S₋. Deviation from the paper: none.
     """
@@ -280,10 +283,10 @@ def recover_rare(
 
 
 def reward_rows(tallies: Tallies, scales: FloatArray, is_rare: BoolArray) -> SparseRows:
-    """Return b_i = (A/n_i) Σ_t r_t σ_{s_t}^-1 1{s_t ∈ S₋} e_{(s_t, a_t)} of each active user.
+    """Return b_i = (A/n_i) Σ_t r_t σ_{s_t}^-1 1{s_t ∈ S₋} e_{(s_t, a_t)} for each active user.
 
-    Columns are the cells of S₋ in their order. Sums that are zero are not stored, which with
-    rewards of zero and one is every other one.
+    Columns are the cells of S₋ in ascending order. Zeros are not stored; with rewards of 0 and 1,
+    about half of the entries are zero.
     """
     is_chosen = np.repeat(is_rare, tallies.n_actions)
     columns = np.where(is_chosen, np.cumsum(is_chosen) - 1, -1)
@@ -292,18 +295,18 @@ def reward_rows(tallies: Tallies, scales: FloatArray, is_rare: BoolArray) -> Spa
 
 
 SAMPLED_ENTRIES = 512  # Ours: entries sampled per block to guess the two values of binary rewards
-PIVOT_BITS = 20  # Ours: of the pivot of squares; few, so that whole numbers up to 1e7 stay exact
+PIVOT_BITS = 20  # Ours: bits of the pivot for squares; few, so that integers up to 1e7 stay exact
 TOLERANCE = 1e-6
-"""Ours: tolerance of the test for two values, as a fraction of their squared distance. Not used for
-zero and one, whose sums are exact."""
+"""Ours: tolerance of the test for two values, relative to their squared distance. Rewards of 0 and
+1 need none, because their sums are exact."""
 
 
 @dataclass(frozen=True, slots=True)
 class RewardUnits:
-    """Origin of rewards, so that adding a constant to all of them changes nothing.
+    """Origin from which rewards are measured, so that estimates are equivariant to shifts.
 
-    Replacing ``n_certain`` accounts does not change the origin. Positive only for rewards of 0 and
-    1, which are tested without a guess; other origins depend on a sample or a median.
+    Replacing up to ``n_certain`` accounts cannot change the origin. It is positive only for rewards
+    of 0 and 1, which are tested directly; other origins depend on a sample or a median.
     """
 
     origin: float  # the smaller value of binary rewards; otherwise the median user's mean reward
@@ -313,14 +316,15 @@ class RewardUnits:
 def measure_units(tallies: UserTallies, *, alpha: float) -> RewardUnits:
     """Return the origin of rewards.
 
-    Rewards are binary if all but as many users as may collude have rewards of the same two values
-    only, and if those who show both, or the larger one, are at least twice as many as those who
-    break the rule. Otherwise fewer assumptions are made, and intervals are wider.
+    Rewards count as binary if the number of users with any other value is at most the number that
+    may collude, and at most half the number of users who report the larger value and no other than
+    these two. Otherwise the origin is the median of the users' mean rewards.
 
-    They are recognised by the squares of the tallies: with rewards in {v, w} every entry has Σr² −
-    (v + w)·Σr + v·w·n = 0, and two entries determine v + w and v·w. Zero and one are tested first,
-    then the pair that most sampled entries agree on: a few loud accounts can change the sample, and
-    where fewer users than may collude show the larger value, a wrong pair would pass.
+    The sums of squares in the tallies reveal binary rewards: with rewards in {v, w}, every entry
+    satisfies Σr² − (v + w)·Σr + v·w·n = 0, and two entries determine v + w and v·w. The pair (0, 1)
+    is tested first, then the pair that most sampled entries agree on. The order matters: a few
+    accounts with extreme rewards can change the sample, and if fewer users than may collude report
+    the larger value, a wrong pair would pass the test.
     """
     n_allowed = math.ceil(alpha * int((tallies.interactions > 0).sum()))
     votes = tallies.blocks.add_blocks(_votes, 0.0, 1.0, 0.0)
@@ -337,7 +341,7 @@ def measure_units(tallies: UserTallies, *, alpha: float) -> RewardUnits:
 
 
 def measured_from(tallies: UserTallies, units: RewardUnits) -> UserTallies:
-    """Return the tallies with rewards measured from the origin; squares are left as they are."""
+    """Return the tallies with rewards measured from the origin; squares are unchanged."""
     return tallies if units.origin == 0.0 else tallies.transformed(_moved, units.origin)
 
 
@@ -352,9 +356,9 @@ def user_means(tallies: Tallies) -> FloatArray:
 
 
 def _sampled_entries(tallies: Tallies) -> FloatArray:
-    """Return counts, sums and squares of some entries; shape (n, 3).
+    """Return counts, sums and squares of a sample of entries; shape (n, 3).
 
-    Half of them are evenly spaced, half have an unusual mean.
+    Half of the sample is evenly spaced, and half has means other than the median.
     """
     if not len(tallies.cells):
         return np.empty((0, 3))
@@ -369,7 +373,7 @@ def _sampled_entries(tallies: Tallies) -> FloatArray:
 
 
 def _two_values(entries: FloatArray) -> tuple[float, float] | None:
-    """Return the smaller of two values and their distance, as most pairs of entries have them."""
+    """Return the smaller one and the distance of the two values that explain most entries."""
     counts, sums, squares = entries[entries[:, 0] > 0].T
     if len(counts) < 2:
         return None
@@ -378,7 +382,7 @@ def _two_values(entries: FloatArray) -> tuple[float, float] | None:
     squares = squares - 2.0 * pivot * sums + pivot * pivot * counts
     means, squares = (sums - pivot * counts) / counts, squares / counts
     order = np.argsort(means, kind="stable")
-    # Pairs of entries that are far apart in order, so that few have equal means.
+    # Pair entries that are far apart in the order of means, so that few pairs have equal means.
     first, second = order[: len(order) // 2], order[(len(order) + 1) // 2 :]
     first, second = np.tile(first, 2), np.concatenate([second, np.roll(second, 1)])
     differs = means[first] != means[second]
@@ -390,26 +394,26 @@ def _two_values(entries: FloatArray) -> tuple[float, float] | None:
     lows, spans = lows[spans > 0], spans[spans > 0]
     if not len(spans):
         return None
-    # The pair of values that most entries agree with, up to rounding; medians over those entries.
+    # Choose the pair of values that most entries agree on up to rounding, and average by medians.
     scale = float(np.median(spans))
     rounded = np.rint(np.column_stack([lows, spans]) / scale * 1e3)
     _, labels, sizes = np.unique(rounded, axis=0, return_inverse=True, return_counts=True)
     chosen = labels.ravel() == sizes.argmax()
     low, span = float(np.median(lows[chosen])), float(np.median(spans[chosen]))
-    # Rounded decimally to a billionth of the span, so that zero is exactly zero.
+    # Round to a billionth of the span in decimals, so that zero is exactly zero.
     return round(pivot + low, 9 - math.ceil(math.log10(span))) + 0.0, float(f"{span:.9g}")
 
 
 def _spare(votes: IntArray, n_allowed: int) -> int:
-    """Return how many replaced accounts the two values survive; negative if they are rejected."""
+    """Return how many replaced accounts cannot change the result; negative if it is rejected."""
     n_shown, n_broken = int(votes[0]), int(votes[1])
     return min(n_allowed - n_broken, (n_shown - 2 * n_broken) // 3)
 
 
 def _votes(tallies: Tallies, low: float, span: float, tolerance: float) -> IntArray:
-    """Return how many users report the larger of two values, another value, and the smaller.
+    """Return how many users report the larger value, any other value, and the smaller value.
 
-    Users with another value count only there.
+    Users with any other value are counted as such only.
     """
     high, n, sums = low + span, tallies.counts, tallies.sums
     span = high - low
@@ -432,9 +436,9 @@ def _votes(tallies: Tallies, low: float, span: float, tolerance: float) -> IntAr
 def frequent_contexts(
     context_probabilities: FloatArray, *, n_actions: int, is_sticky: BoolArray | None = None
 ) -> BoolArray:
-    """Return S₊: True for the min(S, A) most probable contexts; of equal ones the first.
+    """Return the mask of S₊, the min(S, A) most probable contexts; ties go to the first.
 
-    If not all contexts are sticky, S₊ was fixed during play, or never: it is the sticky ones.
+    Unless all contexts are sticky, S₊ was fixed during play: it is the set of sticky contexts.
 
     >>> frequent_contexts(np.array([0.1, 0.4, 0.2, 0.3]), n_actions=2).tolist()
     [False, True, False, True]
@@ -450,17 +454,18 @@ def frequent_contexts(
 def split_contexts(
     context_probabilities: FloatArray, *, n_actions: int, sticky_plays: float = 0.0
 ) -> BoolArray:
-    """Return the S₊ with the smallest bound: the m most probable contexts, m at most min(S, A).
+    """Return the S₊ with the smallest bound: the m ≤ min(S, A) most probable contexts.
 
-    ``sticky_plays`` are the plays n of a usual user, if plays are over and users kept one action in
-    every context; 0 while S₊ is being chosen, as contexts beyond it will be played uniformly.
+    ``sticky_plays`` is the number n of plays of a typical user if a log is complete and users kept
+    one action in every context; it is 0 if S₊ is chosen before play, since all other contexts will
+    be played uniformly.
 
     By the proof of Theorem 5.1 the loss is O(sqrt(α L/T)) times
 
     K_m = Σ_{j≤m} sqrt(ν_[j]) + sqrt(A · Σ_{j>m} ν_[j] · (1 + n·ν_[m+1])).
 
-    The last factor is one for uniform plays. The paper has m = min(S, A), which is kept for S ≤ A;
-    docs/paper.md explains why not beyond.
+    The last factor is one for uniform plays. The paper has m = min(S, A), which this function
+    returns for S ≤ A; docs/paper.md explains why a smaller m is better for S > A.
 
     >>> [split_contexts(np.full(n, 1 / n), n_actions=4).sum().tolist() for n in (4, 8)]
     [4, 0]
@@ -474,7 +479,7 @@ def split_contexts(
     heads = np.concatenate([[0.0], np.cumsum(np.sqrt(ranked[:n_actions]))])
     tails = np.maximum(1.0 - np.concatenate([[0.0], np.cumsum(ranked[:n_actions])]), 0.0)
     bounds = heads + np.sqrt(n_actions * tails * (1.0 + sticky_plays * ranked[: n_actions + 1]))
-    # Of equal bounds the largest m, which is the paper's.
+    # Ties go to the largest m, which is the closest to the paper's.
     m = n_actions - int(np.argmin(np.round(bounds[::-1], 9)))
     return frequent_contexts(context_probabilities, n_actions=m)
 
@@ -511,19 +516,18 @@ def learn_paper(
     Notes
     -----
     Guarantee: suboptimality O(K(B)·sqrt(α L/T)) with probability 2/3, for L = Ω(SA log(SA)/α)
-    (Theorem 5.1; erratum 6 adds a term sqrt(2 ε A) to K(B)). The intervals are not those of the
-    theorem: ``guard_intervals`` documents their assumptions; those of a context hold together with
-    probability 9/10.
+    (Theorem 5.1; erratum 6 adds a term sqrt(2 ε A) to K(B)). The theorem has no intervals;
+    ``guard_intervals`` documents the ones returned here.
 
     Deviations from the paper:
 
     - S₊ has the size with the smallest bound (``split_contexts``), unless ``is_literal``.
-    - Trimmed means need the groups I_{s,a}, so only contexts that were played sticky are in S₊;
-      a log of uniform plays is base case 2 whatever its contexts.
-    - Rewards are measured from an origin of their own (``measure_units``), since a user who never
-      came counts as zero there: adding a constant to all rewards changes nothing.
-    - Mean rewards are reported as b̂·σ_s/ν̂_s, which estimates μ; b̂/σ_s estimates
-      ν·μ/σ_s², with the same best action (erratum 8).
+    - Trimmed means need the groups I_{s,a}, so only sticky contexts can be in S₊; a log of uniform
+      plays is base case 2, whatever its number of contexts.
+    - Users who never visited a context count as zeros, so estimates would depend on the zero of the
+      reward scale. Rewards are therefore measured from an estimated origin (``measure_units``).
+    - Mean rewards are reported as b̂·σ_s/ν̂_s, which estimates μ. The paper's b̂/σ_s estimates
+      ν·μ/σ_s², which has the same best action (erratum 8).
     """
     # Line 1: the top-A frequent contexts S₊ from Algorithm 1.
     contexts = estimate_context_probabilities(
@@ -561,21 +565,21 @@ def learn_paper(
         evidence["reward_filter"] = _filter_evidence(filtered)
         scaled_means = np.where(is_frequent[:, None], scaled_means, rare_means)
 
-    # Line 12, the largest mean of each context, is left to the policy.
+    # Line 12, the largest mean of each context, is done by the policy.
     to_rewards = np.where(
-        # Elsewhere the zeros of absent users are not evidence.
+        # In other cells, all values are zeros of users who never visited.
         (tallies.cell_users() > 0) & (probabilities > 0)[:, None],
         (contexts.scales / np.maximum(probabilities, np.finfo(float).tiny))[:, None],
         np.nan,
     )
-    if per_visit:  # which are means already in frequent contexts
+    if per_visit:  # In frequent contexts the estimates are means already.
         to_rewards[is_frequent] = np.where(np.isnan(to_rewards[is_frequent]), np.nan, 1.0)
     means = units.origin + scaled_means * to_rewards
     intervals = guard_intervals(tallies, design, alpha=alpha, origin=units.origin)
     is_known = ~np.isnan(means)
     low = np.where(is_known, intervals.low, np.nan)
     high = np.where(is_known, intervals.high, np.nan)
-    # Half-widths reach the farther end, wherever the estimate lies.
+    # The half-width is the distance to the farther end of the interval.
     half = np.maximum(high - means, means - low)
     sampling_errors = np.minimum(intervals.sampling_errors, half)
     return Estimates(
@@ -603,36 +607,36 @@ def _filter_evidence(filtered: MeanEstimate) -> dict[str, Any]:
     }
 
 
-ENTRIES_AT_ONCE = 1 << 22  # Ours: cells are processed in batches of about this many entries
+ENTRIES_AT_ONCE = 1 << 22  # Ours: number of entries in a batch of cells
 COUNTED = 0.25  # Ours: share of the failure probability for the number of colluders in a cell
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellIntervals:
-    """Intervals of mean rewards; all of shape (n_contexts, n_actions), NaN without visitors.
+    """Intervals of mean rewards, shape (n_contexts, n_actions); NaN in cells without visitors.
 
-    If they depend on an assumption that the operator did not state, they exclude nothing.
+    If they depend on an assumption that the operator has not confirmed, they exclude nothing.
     """
 
     low: FloatArray  # infinite where there is no bound
     high: FloatArray
-    sampling_errors: FloatArray  # half-width of the sampling error, if nobody colluded
+    sampling_errors: FloatArray  # half-widths for the sampling error alone, without colluders
     is_assumed: bool = False
 
 
 def guard_intervals(
     tallies: UserTallies, design: Design, *, alpha: float, origin: float | None = None
 ) -> CellIntervals:
-    """Return intervals of all cells; those of a context hold together with probability 9/10.
+    """Return intervals of all cells, with joint probability 9/10 for each context.
 
-    The design states how actions were chosen, and the bound on rewards. Sums of squares are
-    taken around the origin, so that they keep their digits; None measures it.
+    The design specifies how actions were chosen, and the bound on rewards. Sums of squares are
+    taken around ``origin`` to avoid cancellation; by default it is measured.
 
-    Guarantee: holds in finite samples, with no approximation (``bounded_mean_intervals``), under
-    the assumptions of docs/guarantee.md. The unit is a user, and a user's value in a cell is the
-    mean reward there. Colluders choose their contexts, so every colluder who can get an action may
-    be in its cell: in a sticky context at most an upper quantile of a binomial number, for the
-    group I_{s,a}; elsewhere α·L. The paper has no intervals.
+    Guarantee: valid in finite samples, without approximation (``bounded_mean_intervals``), under
+    the assumptions of docs/guarantee.md. A point is the mean reward of one user in a cell.
+    Colluders choose their contexts, so all of them may be in a cell if they can get its action: α·L
+    of them, or in a sticky context at most a quantile of the binomial number in the group I_{s,a}.
+    The paper has no intervals.
     """
     if origin is None:
         origin = measure_units(tallies, alpha=alpha).origin
@@ -647,7 +651,7 @@ def guard_intervals(
         n_bad = np.where(
             design.is_sticky[:, None], np.minimum(in_groups, everywhere), everywhere
         ).ravel()
-        # Where all visitors may collude only the range bounds the mean.
+        # If all visitors of a cell may collude, only the range bounds its mean.
         is_open = visitors > n_bad
         marks = np.cumsum(np.where(is_open, visitors, 0)) // ENTRIES_AT_ONCE
         bounds = [0, *(np.flatnonzero(np.diff(marks)) + 1).tolist(), len(visitors)]
@@ -680,12 +684,12 @@ def guard_intervals(
 def _most_in_groups(
     tallies: UserTallies, design: Design, *, alpha: float, level: float
 ) -> IntArray:
-    """Return an upper bound on the colluders of each group I_{s,a}, but for a probability."""
+    """Return an upper bound on the colluders in each group I_{s,a}, valid up to ``level``."""
     visitors = tallies.cell_users()
     sizes = design.group_sizes.astype(np.int64)
     shares = uneven_shares(np.where(design.is_sticky[:, None], visitors, 0), level / 2.0)
     if shares is not None:
-        # Users who never came were assigned like all others.
+        # Users who never visited were assigned with the same probabilities.
         level /= 2.0
         n_active = int((tallies.interactions > 0).sum())
         missing = n_active - visitors.sum(axis=1, keepdims=True)
@@ -694,7 +698,7 @@ def _most_in_groups(
 
 
 def _moments(tallies: Tallies, origin: float) -> FloatArray:
-    """Return the sums of the users' means and of their squares, for each cell; shape (2, cells)."""
+    """Return the sums of users' means and of their squares for each cell; shape (2, n_cells)."""
     values = tallies.sums / tallies.counts - origin
     return np.stack(
         [
@@ -705,14 +709,15 @@ def _moments(tallies: Tallies, origin: float) -> FloatArray:
 
 
 def allowed_actions(guard: CellIntervals) -> BoolArray:
-    """Return the actions that intervals do not exclude; shape (n_contexts, n_actions).
+    """Return a mask of the actions that intervals do not exclude; shape (n_contexts, n_actions).
 
-    An action is excluded if the interval of another one lies above its own, except actions without
-    an interval, by intervals without a bound, or on an assumption (``CellIntervals.is_assumed``).
+    An action is excluded if its interval lies entirely below that of another action. Actions
+    without an interval are not excluded, and intervals under an unconfirmed assumption
+    (``CellIntervals.is_assumed``) exclude nothing.
 
-    Guarantee, for a context whose intervals hold, whoever chooses and however (proofs in
-    docs/guarantee.md): the best action is allowed, and an allowed action loses at most twice the
-    widest interval of the context. The paper has no such rule.
+    Guarantee for a context in which all intervals cover their means (proof in docs/guarantee.md):
+    the best action is allowed, and any allowed action, however it is chosen, loses at most twice
+    the widest interval of the context. The paper has no such rule.
 
     >>> low = np.array([[0.4, 0.25, 0.0]])
     >>> allowed_actions(CellIntervals(low, low + 0.2, np.zeros((1, 3)))).tolist()

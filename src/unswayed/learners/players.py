@@ -1,4 +1,4 @@
-"""Every learner that can play in the arena, by its name on the command line."""
+"""All learners that can play in the arena, by their names on the command line."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from unswayed.tallies import Accumulator, Tallies, tally
 
 
 class EpochPlayer:
-    """Explores by plan, learns at the end of every epoch, and serves the learned policy.
+    """Follows an epoch plan: explores, learns at the end of every epoch and serves the policy.
 
-    Only explorers' plays are learned from, by the default method: their actions were drawn at
-    random, and nobody can choose to explore. The tallies of all epochs add up.
+    The default method learns from exploring plays only, over all epochs: their actions were drawn
+    at random, and users cannot choose to explore.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -61,7 +61,7 @@ class EpochPlayer:
         return np.eye(self._setting.n_actions)[[int(rule.action) for rule in self.plan.rules]]
 
     def _play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        """Play one batch within an epoch, and record explorers' rewards."""
+        """Play one batch within an epoch, and record the rewards of exploring plays."""
         plays = next_plays(self._plays, users)
         places = self._decider.places_of(self._digests[users], contexts, plays)
         actions = self._actions[places]
@@ -71,7 +71,7 @@ class EpochPlayer:
         return actions
 
     def _learn(self) -> tuple[Estimates, Tallies]:
-        """Learn from explorers' plays so far."""
+        """Learn from the exploring plays so far."""
         setting = self._setting
         tallies = self._sums.tallies(n_users=setting.n_users, n_contexts=setting.n_contexts)
         learn = method_named(DEFAULT_METHOD)
@@ -95,18 +95,19 @@ class EpochPlayer:
     def _begin(self, plan: EpochPlan) -> None:
         self.plan = plan
         self._decider = Decider(plan, self._secret)
-        # The same in all epochs, and cheap compared with learning.
+        # Digests are the same in all epochs, but computing them is cheap compared with learning.
         self._digests = self._decider.digests(range(self._setting.n_users))
         ruled = self._decider.ruled
         self._actions = np.array([plan.actions.code(ruling.action) for ruling in ruled])
         self._is_exploring = np.array([ruling.mode is Mode.EXPLORE for ruling in ruled])
 
 
-WARMUP_SHARE = 0.2  # Ours: of all plays, for T₀ if S > A; the theorem asks for the order of T
+# Ours: share of plays used for T₀ if S > A; the theorem requires T₀ of the order of T
+WARMUP_SHARE = 0.2
 
 
 class _OneMethod:
-    """Recommends the policy that one method learns from everything played so far."""
+    """Recommends the policy that one method learns from all plays so far."""
 
     def __init__(self, setting: Setting, method: Method) -> None:
         self._setting = setting
@@ -120,7 +121,7 @@ class _OneMethod:
 
 
 class Explorer(_OneMethod):
-    """Plays by keyed assignment and learns with one method when asked to recommend.
+    """Plays by keyed assignment; learns with one method when it has to recommend.
 
     ``is_split`` selects the frequent contexts by ``split_contexts``.
     """
@@ -143,7 +144,7 @@ class Explorer(_OneMethod):
         actions = np.empty(len(users), np.int64)
         start = 0
         while start < len(users):
-            # The frequent contexts are fixed at the very arrival at which the warm-up ends.
+            # The frequent contexts must be fixed exactly when the warm-up ends.
             end = min(start + (self._exploration.warmup_left or len(users)), len(users))
             batch = slice(start, end)
             actions[batch] = self._exploration.decide(users[batch], contexts[batch])
@@ -157,15 +158,15 @@ class Explorer(_OneMethod):
         return self._method(tallies, design, alpha=self._setting.alpha, warmup=warmup)
 
 
-EPSILON = 0.2  # Ours: share of plays that are uniform, as in production systems
+EPSILON = 0.2  # Ours: share of uniform plays, as is usual in production systems
 
 
 class LogLearner(_OneMethod):
-    """Learns with one method from a log with propensities, which another policy collected.
+    """Learns with one method from a log with propensities that another policy collected.
 
     The log is collected by the pooled mean: with probability epsilon a play is uniform, otherwise
     it is the action with the largest mean reward so far in its context, over all users. Means are
-    updated after each round of arrivals, as in systems that are trained daily.
+    updated after each round of arrivals, as in systems that train daily.
     """
 
     def __init__(self, setting: Setting, method: Method, epsilon: float = EPSILON) -> None:
@@ -205,16 +206,16 @@ class LogLearner(_OneMethod):
 
 
 _VARIANTS: dict[str, LearnerMaker] = {
-    # Robust MCB as in Section 3.1
+    # Robust MCB with the means per visit of Section 3.1
     "paper-per-visit": partial(Explorer, method=partial(learn_paper, per_visit=True)),
     "epochs": EpochPlayer,
 }
 
 
 def learner_specs() -> dict[str, LearnerSpec]:
-    """Return every learner by name: the methods, online, on a log and in epochs, and baselines.
+    """Return all learners by name: methods (online, on a log, in epochs) and baselines.
 
-    Evaluated at each call, so that methods and baselines registered later are included.
+    The mapping is built at each call, so it includes methods and baselines registered later.
     """
     methods = {name: METHODS[name] for name in method_names()}
     makers: dict[str, LearnerMaker] = {

@@ -1,4 +1,4 @@
-"""Lower bounds for every method, the coalitions that attain them, and traffic planning."""
+"""Lower bounds that hold for all methods, the coalitions that attain them, and traffic planning."""
 
 from unswayed.limits.bounds import (
     instance_complexity,

@@ -1,7 +1,7 @@
-"""The paper's bounds as formulas, and limits for whole policies in a normal approximation.
+"""Formulas for the paper's bounds, and limits for whole policies in a normal approximation.
 
-The paper states orders of growth. Formulas omit the logarithms that it hides under a tilde, and
-hidden constants are set to one: they are not calibrated. The theorems are stated for alpha < 1/3
+The paper states orders of growth. These formulas omit the logarithms that its tilde notation hides,
+and set hidden constants to one; they are not calibrated. The theorems are stated for alpha < 1/3
 and epsilon < alpha.
 """
 
@@ -35,15 +35,15 @@ from unswayed.limits.hiding import coalition_for
 def instance_complexity(
     context_probabilities: ArrayLike, n_actions: int, *, context_error: float = 0.0
 ) -> float:
-    """Return the paper's K(B), the factor that the contexts put into the error.
+    """Return the paper's K(B), the factor in the error that depends on context probabilities.
 
-    It is Σ_{j≤A} sqrt(nu_[j]) + sqrt(A·Σ_{j>A} nu_[j]), plus sqrt(2·context_error·A) when there are
-    contexts beyond the first A, for context probabilities of shape (n_contexts,) in any order, and
-    the ℓ1 error of those that rank the contexts.
+    It is Σ_{j≤A} sqrt(nu_[j]) + sqrt(A·Σ_{j>A} nu_[j]), plus sqrt(2·context_error·A) if there are
+    more than A contexts. Context probabilities have shape (n_contexts,), in any order;
+    ``context_error`` is the ℓ1 error of the estimates that rank the contexts.
 
     Guarantee: Theorem 5.1 bounds the suboptimality by O(K(B)·sqrt(alpha/N)) for N plays per user.
-    Deviations: the last term is missing in the theorem and present in its proof, where the tail's
-    mass is known only up to twice the error.
+    Deviations: the theorem lacks the last term; its proof has it, because the probability of the
+    tail is known only up to twice the error.
 
     >>> instance_complexity([0.25] * 4, 4)
     2.0
@@ -63,7 +63,7 @@ def instance_complexity(
 
 
 TARGET_PER_GAP = 1 / 3
-"""The paper's: worlds with a gap of g defeat methods that aim at a suboptimality of g/3."""
+"""The paper's: in worlds with a gap of g, methods cannot attain a suboptimality of g/3."""
 
 
 def users_needed(n_contexts: int, n_actions: int, alpha: float) -> int:
@@ -83,7 +83,7 @@ def upper_bound_suboptimality(
 ) -> float:
     """Return K(B)·sqrt(alpha/N), Theorem 5.1's bound on the suboptimality of Algorithm 2.
 
-    For N plays of each user. With fewer users than `users_needed`, SA/L takes the place of alpha.
+    N is the number of plays per user. With fewer users than `users_needed`, SA/L replaces alpha.
 
     >>> round(upper_bound_suboptimality([0.25] * 4, 4, 0.2, 80), 10)
     0.1
@@ -98,11 +98,11 @@ def lower_bound_interactions(
 ) -> float:
     """Return min(S,A)·alpha²/gap², the plays per user below which every method may fail.
 
-    Contexts are uniform, and the worlds of the proof have a gap of 3·epsilon, the target.
+    Contexts are uniform. For a target epsilon, the gap in the proof is 3·epsilon.
 
-    Guarantee: Theorem 4.1, when the users are polynomially many in S, A and 1/epsilon. Deviations:
-    the proof defeats (gap/3, 1/3)-PAC methods, and covers alpha < 1/6 although the theorem says
-    1/3. The theorem has min(S,A)^(1−beta), beta as small as one likes for large S and A.
+    Guarantee: Theorem 4.1, if the number of users is polynomial in S, A and 1/epsilon. Deviations:
+    the proof is for (gap/3, 1/3)-PAC methods and covers alpha < 1/6, whereas the theorem states
+    1/3. The theorem has min(S,A)^(1−beta), with arbitrarily small beta for large S and A.
 
     >>> round(lower_bound_interactions(10, 10, 0.3, 0.01), 10)
     1000.0
@@ -116,10 +116,11 @@ def lower_bound_interactions(
 def interactions_alone(
     context_probabilities: ArrayLike, n_actions: int, target_suboptimality: float
 ) -> float:
-    """Return A·(Σ sqrt(nu))²/epsilon², the plays of a user who learns alone and trusts nobody.
+    """Return A·(Σ sqrt(nu))²/epsilon², the plays that a user needs to learn alone.
 
-    For uniform contexts it is the paper's SA/epsilon². For others it is ours: uniform play leaves
-    an error of sqrt(A/(nu·N)) in a context of probability nu, and errors are averaged over nu.
+    For uniform contexts it is the paper's SA/epsilon². The generalisation is ours: uniform play
+    leaves an error of sqrt(A/(nu·N)) in a context of probability nu, and errors are averaged over
+    nu.
 
     >>> round(interactions_alone([0.25] * 4, 5, 0.1), 6)
     2000.0
@@ -134,9 +135,9 @@ def _cells(n_contexts: int, n_actions: int) -> int:
     return check_count(n_contexts, N_CONTEXTS) * check_count(n_actions, N_ACTIONS)
 
 
-# Limits for whole policies: a coalition exchanges best and runner-up in every context. Each user
-# plays N times, uniformly over A actions. The means of two actions move by the gap, so one user's
-# data in the two worlds are normals whose means differ by d' = gap·sqrt(2N/A)/sigma standard
+# Limits for whole policies: a coalition swaps best and runner-up in every context. Each user plays
+# N times, uniformly over A actions. The means of two actions change by the gap, so one user's data
+# in the two worlds are normal with means that differ by d' = gap·sqrt(2N/A)/sigma standard
 # deviations.
 
 
@@ -147,10 +148,10 @@ def swap_separation(
     *,
     noise: ArrayLike = 0.5,
 ) -> Floats:
-    """Return d' = gap·sqrt(2N/A)/noise, how far one user separates the worlds, in deviations.
+    """Return d' = gap·sqrt(2N/A)/noise, the separation of the worlds in the data of one user.
 
     The gap is best minus runner-up, N counts all plays of one user, uniform over A actions, and the
-    noise is the standard deviation of one reward; 0.5 is the most that rewards of 0 and 1 can have.
+    noise is the standard deviation of one reward, at most 0.5 for rewards of 0 and 1.
 
     >>> float(swap_separation(0.1, 50, 4, noise=0.5))
     1.0
@@ -165,7 +166,7 @@ def swap_separation(
 
 
 def normal_total_variation(separation: ArrayLike) -> Floats:
-    """Return 2Φ(d'/2) − 1, the distance of two unit normals whose means lie d' apart.
+    """Return 2Φ(d'/2) − 1, the total variation distance of unit normals whose means differ by d'.
 
     >>> round(float(normal_total_variation(1.0)), 6)
     0.382925
@@ -181,11 +182,11 @@ def smallest_swap_coalition(
     *,
     noise: ArrayLike = 0.5,
 ) -> Floats:
-    """Return the smallest share of colluders with which an attack hides the swap from every method.
+    """Return the smallest share of colluders that can hide the swap from every method.
 
-    Parameters as in `swap_separation`. Guarantee: TV/(1+TV) with TV = `normal_total_variation`;
-    exact for normal rewards and N/A plays of each action, an approximation otherwise. Not in the
-    paper.
+    Parameters are those of `swap_separation`. Guarantee: TV/(1+TV) with TV =
+    `normal_total_variation`; exact for normal rewards and N/A plays of each action, an
+    approximation otherwise. Not in the paper.
 
     >>> round(float(smallest_swap_coalition(0.1, 50, 4)), 6)
     0.276895
@@ -197,9 +198,9 @@ def smallest_swap_coalition(
 def largest_swap_interactions(
     gap: float, n_actions: int, alpha: float, *, noise: float = 0.5
 ) -> float:
-    """Return the plays per user, not rounded, up to which a coalition can hide the swap.
+    """Return the number of plays per user, not rounded, up to which a coalition can hide the swap.
 
-    The inverse of `smallest_swap_coalition` in the plays.
+    This is the inverse of `smallest_swap_coalition` in the number of plays.
 
     >>> round(largest_swap_interactions(0.1, 4, 0.276895), 2)
     50.0

@@ -1,4 +1,4 @@
-"""Checked inputs of limits and plans: gaps, shares, plays, traffic."""
+"""Input validation for limits and plans."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from numpy.typing import ArrayLike, NDArray
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import ALPHA, InputError, option
 
-Floats: TypeAlias = np.float64 | FloatArray  # a number for numbers, an array for arrays
+Floats: TypeAlias = np.float64 | FloatArray  # a number for scalar arguments, an array for arrays
 Integers: TypeAlias = np.int64 | IntArray
 
 MAX_INTERACTIONS = 10**9
 """Ours: time and memory grow like the square root of the plays; a billion takes 30 ms."""
 
 MAX_CONTEXTS, MAX_ACTIONS = 10**7, 10**6
-"""Ours: a plan holds one number for each context; ten million take a second and 0.3 GB."""
+"""Ours: a plan has one number per context; ten million take a second and 0.3 GB."""
 
 SUM_TOLERANCE = 1e-6
-"""Ours: probabilities written with six digits still count as summing to one."""
+"""Ours: tolerance for sums of probabilities that are rounded to six digits."""
 
 EPSILON = option("--epsilon", python="target_suboptimality")
 N_USERS = option("--users", python="n_users")
@@ -28,11 +28,11 @@ N_CONTEXTS = option("--contexts", python="n_contexts")
 N_ACTIONS = option("--actions", python="n_actions")
 
 PAPER_MAX_FRACTION = 1 / 3
-"""The paper's: its theorems are stated for a smaller coalition than this."""
+"""The paper's: upper bound on the share of colluders in its theorems."""
 
 
 def check_gap(gap: ArrayLike, base: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return gap and base as arrays; raise if base and base + gap are not two mean rewards."""
+    """Return gap and base as arrays; raise unless base and base + gap are valid mean rewards."""
     gaps, bases = np.asarray(gap, dtype=np.float64), np.asarray(base, dtype=np.float64)
     refuse(
         option("--base"),
@@ -49,7 +49,7 @@ def check_gap(gap: ArrayLike, base: ArrayLike) -> tuple[FloatArray, FloatArray]:
         "mean reward minus the other's, above 0.",
     )
     room = 1 - bases
-    # A rounding error above one is tolerated: 1 - 0.9 is slightly less than 0.1.
+    # Rounding errors are tolerated: in floats, 1 - 0.9 is slightly less than 0.1.
     is_too_large = gaps > room * (1 + 1e-12)
     if is_too_large.any():
         bad, most, where = (_first(is_too_large, values) for values in (gaps, room, bases))
@@ -65,8 +65,8 @@ def check_coalition(alpha: ArrayLike) -> FloatArray:
     fractions = np.asarray(alpha, dtype=np.float64)
     if (fractions == 0).any():
         raise InputError(
-            f"{ALPHA} is 0: without a coalition nobody hides anything and "
-            "there is no limit to compute. Give the largest share you expect, above 0."
+            f"{ALPHA} is 0: without a coalition there is no limit to compute. Give the largest "
+            "share you expect, above 0."
         )
     is_bad = ~((fractions > 0) & (fractions < 1))
     why = "it is a share of the users, so it must lie between 0 and 1 (20% is 0.2)."
@@ -95,7 +95,7 @@ def check_interactions(interactions: ArrayLike, *, at_least: int = 0) -> IntArra
 
 
 def check_count(value: int, name: str, *, at_least: int = 1, at_most: int | None = None) -> int:
-    """Return a count; raise if it is invalid."""
+    """Return a count as an integer; raise if it is invalid."""
     if value < at_least or value != int(value):
         raise InputError(f"{name} is {value}: it must be a whole number of at least {at_least}.")
     if at_most is not None and value > at_most:
@@ -106,7 +106,7 @@ def check_count(value: int, name: str, *, at_least: int = 1, at_most: int | None
 
 
 def check_positive(value: float, name: str) -> float:
-    """Return a positive finite number, or say that it is none."""
+    """Return a number as a float; raise unless it is positive and finite."""
     if not (value > 0 and np.isfinite(value)):
         raise InputError(f"{name} is {value}: it must be a finite number above 0.")
     return float(value)
@@ -144,15 +144,14 @@ def check_target(target_suboptimality: float, alpha: float) -> tuple[float, floa
     target = check_positive(target_suboptimality, EPSILON)
     if target >= fraction:
         raise InputError(
-            f"{EPSILON} is {target}, not below {ALPHA} {fraction}: a loss that large may be "
-            "accepted by ignoring the coalition, so there is nothing to plan. Give a "
-            "smaller epsilon."
+            f"{EPSILON} is {target}, not below {ALPHA} {fraction}: so large a loss needs no "
+            "defence against the coalition, so there is nothing to plan. Give a smaller epsilon."
         )
     return target, fraction
 
 
 def refuse(name: str, values: NDArray[np.number], is_bad: BoolArray, why: str) -> None:
-    """Raise if a value is bad, with the first of them and why."""
+    """Raise if a value is bad; the message names the first bad value and the reason."""
     if is_bad.any():
         raise InputError(f"{name} is {_first(is_bad, values)}: {why}")
 

@@ -1,14 +1,14 @@
-"""How well a coalition can hide that one action is better: exact, with the optimal coalitions.
+"""Exact limits on how well a coalition can hide that one action is better, and how it does so.
 
 In the ordinary world each play of the action pays 1 with probability ``base`` (P0 over the
 ``interactions`` plays of one user), in the better world with probability ``base + gap`` (P1).
 ``interactions`` counts the plays of that one action by one user, not all plays of the user.
-Distances take arrays that broadcast, and give a number for numbers. Binomial sums stay accurate for
-a billion plays: no overflow, no cancellation.
+Functions that return distances broadcast arrays, and return a number for scalar arguments. Binomial
+sums stay accurate for a billion plays: no overflow, no cancellation.
 
-The best colluder needs only the number of ones it will ever return: it draws that number, and then
-returns its ones and zeros in random order. Drawing them one at a time from an urn costs nothing
-per play, and any beginning of the sequence is hidden at least as well as the whole.
+The optimal colluder draws the total number of its ones, and then returns its ones and zeros in
+random order, as if drawn from an urn. Each play takes constant time, and every beginning of the
+sequence is hidden at least as well as the whole.
 """
 
 from __future__ import annotations
@@ -41,15 +41,14 @@ from unswayed.names import known_keywords
 from unswayed.visible import counted, percent
 
 NEGLIGIBLE = 1e-300
-"""Ours: outcomes whose probability relative to the likeliest is below this are dropped from
-sums."""
+"""Ours: outcomes with a smaller probability, relative to the likeliest, are omitted from sums."""
 
 
 @compiled
 def _falling(n: int, k: int, odds: float) -> FloatArray:
-    """Return binomial probabilities of k, k + 1, ... ones over that of k, until negligible.
+    """Return binomial probabilities of k, k + 1, ... ones relative to that of k, until negligible.
 
-    Each follows from its neighbour, so no factorial is ever formed.
+    Each is computed from its neighbour, so no factorials are needed.
     """
     weights = [1.0]
     while k < n and weights[-1] >= NEGLIGIBLE:
@@ -60,7 +59,7 @@ def _falling(n: int, k: int, odds: float) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class CountDistribution:
-    """A distribution over the number of ones in a user's first plays.
+    """A distribution of the number of ones among a user's first plays.
 
     ``probabilities[j]`` is P(K = first + j); counts not listed have probability 0.
     """
@@ -78,7 +77,8 @@ class CountDistribution:
     def draw(self, size: int, rng: np.random.Generator) -> IntArray:
         """Draw independent counts (size,)."""
         cumulative = np.cumsum(self.probabilities)
-        # Scaling to the last sum keeps rounding from drawing values outside the support.
+        # Scaling by the last sum ensures that no value outside the support is drawn because of
+        # rounding errors.
         uniforms = rng.random(size) * cumulative[-1]
         places: IntArray = np.searchsorted(cumulative, uniforms, side="right").astype(np.int64)
         return self.first + places
@@ -86,11 +86,11 @@ class CountDistribution:
 
 @dataclass(frozen=True, slots=True)
 class HidingAdversary:
-    """The rewards of a hiding coalition's members when the contested action is played."""
+    """Rewards that members of a hiding coalition report for the contested action."""
 
-    counts: CountDistribution  # of ones among a member's first n plays of the action
-    afterwards: float  # probability of a one once those plays are over
-    # total variation distance between the two worlds that remains visible in one user
+    counts: CountDistribution  # distribution of ones among a member's first n plays of the action
+    afterwards: float  # probability of a one in later plays
+    # remaining total variation distance between the two worlds, in one user's data
     distance: float
 
     def start(self, n_members: int, rng: np.random.Generator) -> RewardUrns:
@@ -103,10 +103,10 @@ class HidingAdversary:
 class HidingPair:
     """The two coalitions that make two worlds look alike, and the observed counts in both.
 
-    ``ordinary`` is the coalition beside good users whose mean reward is base, ``better`` the one
-    beside base + gap. ``observed`` are the counts over all users in the ordinary world; the better
-    world's differ from them by ``ordinary.distance``, which is zero if the coalition is large
-    enough.
+    ``ordinary`` is the coalition in the world in which good users have mean reward base, ``better``
+    the one for base + gap. ``observed`` is the distribution of counts over all users in the
+    ordinary world; in the better world it differs by ``ordinary.distance``, which is zero if the
+    coalition is large enough.
     """
 
     ordinary: HidingAdversary
@@ -115,7 +115,7 @@ class HidingPair:
 
 
 def binomial_counts(interactions: int, probability: float) -> CountDistribution:
-    """Return how many ones a good user returns.
+    """Return the distribution of the number of ones of a good user.
 
     >>> binomial_counts(2, 0.5).dense()
     array([0.25, 0.5 , 0.25])
@@ -125,7 +125,7 @@ def binomial_counts(interactions: int, probability: float) -> CountDistribution:
         raise InputError(f"probability is {probability}: it must lie between 0 and 1.")
     if probability in (0, 1):
         return CountDistribution(plays, plays * int(probability), np.ones(1))
-    # From the likeliest count outwards: about 74·sqrt(n p (1−p)) entries.
+    # Computed outwards from the likeliest count: about 74·sqrt(n p (1−p)) entries.
     mode, odds = min(plays, int((plays + 1) * probability)), probability / (1.0 - probability)
     below = _falling(plays, plays - mode, 1.0 / odds)
     weights = np.concatenate([below[:0:-1], _falling(plays, mode, odds)])
@@ -137,10 +137,11 @@ def one_sided_adversary(
 ) -> HidingAdversary:
     """Return the optimal E^(n) of the paper: it makes a better action look ordinary.
 
-    It is E = [P0 − (1−alpha) P1]_+/(alpha + H), with H the one-sided `hiding_distance`, the least
-    that any E attains. Afterwards the members follow the ordinary world. Parameters as
-    in `hiding_distance`, but single numbers, with at least one play. Deviation: the paper cuts E at
-    a fixed deviation; this E is cut where it turns negative, which is optimal.
+    It is E = [P0 − (1−alpha) P1]_+/(alpha + H), where H is the one-sided `hiding_distance`, the
+    minimum over all E. After n plays, members report rewards as in the ordinary world. Parameters
+    are those of `hiding_distance`, but scalars, with at least one play. Deviation: the paper
+    truncates E at a fixed deviation; this E is truncated where it becomes negative, which is
+    optimal.
 
     >>> one_sided_adversary(0.1, 1, 0.2).counts.dense().round(3)
     array([0.9, 0.1])
@@ -154,10 +155,11 @@ def two_sided_adversaries(
 ) -> HidingPair:
     """Return the pair of coalitions that makes the better and the ordinary world look alike.
 
-    Beside P0 the members follow [P1 − P0]_+/TV, beside P1 [P0 − P1]_+/TV. A coalition larger than
-    needed lets the rest of its mass follow max(P0, P1)/(1+TV), which is also what an observer then
-    sees in both worlds. Afterwards members behave like the other world's good users. Parameters as
-    in `one_sided_adversary`. The paper hides one world only.
+    In the world P0 the members' counts follow [P1 − P0]_+/TV, in the world P1 [P0 − P1]_+/TV. If
+    the coalition is larger than necessary, its remaining members follow max(P0, P1)/(1+TV), which
+    is also the observed distribution in both worlds. After n plays, members behave like the good
+    users of the other world. Parameters are those of `one_sided_adversary`. The paper has the
+    one-sided case only.
 
     >>> pair = two_sided_adversaries(0.25, 1, 0.2)
     >>> pair.ordinary.counts.dense(), pair.better.counts.dense(), pair.observed.dense()
@@ -172,16 +174,17 @@ def two_sided_adversaries(
 
 
 class _Hiding(NamedTuple):
-    """Best colluders in both worlds; arrays are probabilities of ``first`` ones and more."""
+    """Optimal colluders in both worlds; arrays are probabilities of counts from ``first`` on."""
 
     plays: int
     first: int
-    bad: tuple[FloatArray, FloatArray]  # of colluders, in the ordinary and in the better world
-    seen: tuple[FloatArray, FloatArray]  # of all users
-    distance: float  # between the observed counts
+    # Distributions of colluders, in the ordinary and in the better world
+    bad: tuple[FloatArray, FloatArray]
+    seen: tuple[FloatArray, FloatArray]  # distributions over all users
+    distance: float  # distance between the observed distributions
 
     def counts(self, probabilities: FloatArray) -> CountDistribution:
-        """Drop the zeros at both ends."""
+        """Return a distribution without the zeros at both ends."""
         support = np.flatnonzero(probabilities)
         low, high = int(support[0]), int(support[-1]) + 1
         return CountDistribution(self.plays, self.first + low, probabilities[low:high])
@@ -219,8 +222,8 @@ def _both_worlds(
         start = world.first - first
         row[start : start + world.probabilities.size] = world.probabilities
     ones = np.arange(first, end)
-    # Log ratios of a single one and zero are infinite if base is 0 or base + gap is 1. A count of
-    # zero contributes nothing, even where a single one would decide between the worlds.
+    # Log ratios of a single one and zero are infinite if base is 0 or base + gap is 1. A factor of
+    # zero must contribute nothing, even if the log ratio is infinite.
     with np.errstate(divide="ignore", invalid="ignore"):
         per_one = np.log1p(np.float64(gap) / base)
         per_zero = np.log1p(np.maximum(-gap / (1 - base), -1.0))
@@ -237,8 +240,8 @@ def _one_minus_exp(exponent: FloatArray) -> FloatArray:
 def _excess(gap: float, plays: float, base: float, fraction: float) -> float:
     """Return Σ_k [(1−fraction)·P1(k) − P0(k)]_+.
 
-    Each term is P1(k)·(1 − e^−x) with x = log((1−fraction)·P1(k)/P0(k)), a product of two numbers
-    in [0, 1] that are known to full relative precision.
+    Each term is (1−fraction)·P1(k)·(1 − e^−x) with x = log((1−fraction)·P1(k)/P0(k)); both factors
+    have full relative precision.
     """
     _, better, ratio, _ = _both_worlds(gap, int(plays), base)
     surplus = better * _one_minus_exp(-(math.log1p(-fraction) + ratio))
@@ -251,9 +254,9 @@ _excesses = np.vectorize(_excess, otypes=[np.float64])
 class RewardUrns:
     """One urn per member: each play takes a ball without putting it back.
 
-    Each has ``interactions`` balls, of which ``ones``, shape (n_members,), are ones, and yields
-    them in uniformly random order, whenever it is drawn from. An empty urn yields independent ones
-    with probability ``afterwards``.
+    An urn contains ``interactions`` balls, of which ``ones``, shape (n_members,), are ones; they
+    are drawn in uniformly random order. An empty urn yields independent ones with probability
+    ``afterwards``.
 
     >>> urns = RewardUrns(np.array([3, 0]), 3, afterwards=1.0)
     >>> urns.draw(np.array([0, 1, 0, 0, 0]), np.random.Generator(np.random.PCG64(0)))
@@ -300,7 +303,7 @@ def _draw(
 
 
 def total_variation(gap: ArrayLike, interactions: ArrayLike, *, base: ArrayLike = 0.5) -> Floats:
-    """Return the total variation distance between the two worlds, as seen through one user.
+    """Return the total variation distance between the two worlds, for the data of one user.
 
     It is Σ_k [P1(k) − P0(k)]_+ over the number k of ones, exact up to rounding, for a positive gap
     and base + gap at most 1. The paper bounds it by Pinsker's inequality.
@@ -321,16 +324,16 @@ def hiding_distance(
     base: ArrayLike = 0.5,
     is_one_sided: bool = False,
 ) -> Floats:
-    """Return the least distance between the two worlds, as seen through one user.
+    """Return the smallest distance between the two worlds that a coalition can attain.
 
-    Zero means perfectly hidden. In general the coalition sits in both worlds: then it is
-    max(0, (1−alpha)·TV − alpha), which `two_sided_adversaries` attain. One-sided, the ordinary
-    world is known to be free of colluders, as in the paper: then it is
-    H = Σ_k [(1−alpha) P1(k) − P0(k)]_+, which `one_sided_adversary` attains; for an ordinary action
-    that is made to look better pass ``base = 1 − base − gap``.
+    Zero means perfectly hidden. By default there are colluders in both worlds; the distance is then
+    max(0, (1−alpha)·TV − alpha), which `two_sided_adversaries` attain. With ``one_sided``, the
+    ordinary world is known to be free of colluders, as in the paper; the distance is then H = Σ_k
+    [(1−alpha) P1(k) − P0(k)]_+, which `one_sided_adversary` attains. For an ordinary action that is
+    made to look better, pass ``base = 1 − base − gap``.
 
-    Guarantee: exact optimum for users who are good or adversarial independently. Deviations: the
-    paper's Lemma 4.2 has a bound, H ≤ L^−4 for n ≤ 0.01 alpha²/(gap² log L).
+    Guarantee: the exact optimum if users are adversarial independently of each other. Deviations:
+    the paper's Lemma 4.2 has a bound instead, H ≤ L^−4 for n ≤ 0.01 alpha²/(gap² log L).
 
     >>> round(float(hiding_distance(0.1, 3, 0.1, is_one_sided=True)), 10)
     0.0832
@@ -351,9 +354,9 @@ def smallest_coalition(
 ) -> Floats:
     """Return the smallest share of colluders that makes the two worlds look alike.
 
-    With this share or more, no method learns which world it is in, whatever the number of users. It
-    is TV/(1+TV); one-sided 1 − (base/(base+gap))^n, the share that makes even n ones in a row no
-    likelier than in the ordinary world. Parameters as in `hiding_distance`.
+    With at least this share, no method can learn which world it is in, whatever the number of
+    users. It is TV/(1+TV). One-sided, it is 1 − (base/(base+gap))^n, with which even n ones in a
+    row are no likelier than in the ordinary world. Parameters are those of `hiding_distance`.
 
     >>> round(float(smallest_coalition(0.1, 10)), 10)
     0.2039168137
@@ -366,26 +369,26 @@ def smallest_coalition(
     plays = check_interactions(interactions)
     with np.errstate(divide="ignore"):
         per_one = np.log1p(gaps / bases)
-    # No plays hide everything, even where a single one would reveal the world.
+    # Without plays everything is hidden, even if a single play would reveal the world.
     shape = np.broadcast(plays, per_one).shape
     exponent = np.multiply(plays, per_one, where=plays > 0, out=np.zeros(shape))
     return np.asarray(-np.expm1(-exponent))[()]
 
 
 def coalition_for(distance: Floats) -> Floats:
-    """Return the share of colluders, in both worlds, that bridges a total variation distance."""
+    """Return the share of colluders, in both worlds, that hides a total variation distance."""
     return distance / (1 + distance)
 
 
 def success_bound(n_users: ArrayLike, distance: ArrayLike, hellinger: ArrayLike = 1.0) -> Floats:
-    """Return the most that any test between two equally likely worlds can succeed with.
+    """Return the largest success probability of any test between two equally likely worlds.
 
-    ``distance`` is the `hiding_distance` that the best coalition leaves visible in one user, and
-    ``hellinger`` the corresponding squared Hellinger distance, `hiding_hellinger`.
+    ``distance`` is the `hiding_distance` of the optimal coalition, and ``hellinger`` the
+    corresponding squared Hellinger distance, `hiding_hellinger`.
 
-    It is Le Cam's bound ½ + ½·min(1, n_users·distance, sqrt(1 − BC^(2·n_users))), BC = 1 −
-    hellinger. The sum over users is the better bound for few of them, the product of their
-    Bhattacharyya coefficients BC for many.
+    It is Le Cam's bound ½ + ½·min(1, n_users·distance, sqrt(1 − BC^(2·n_users))), where BC = 1 −
+    hellinger is the Bhattacharyya coefficient. The second term is the better bound for few users,
+    the third for many.
 
     >>> round(float(success_bound(10, 0.082068, 1 - 0.994048)), 3)
     0.668
@@ -396,7 +399,7 @@ def success_bound(n_users: ArrayLike, distance: ArrayLike, hellinger: ArrayLike 
     refuse("n_users", users, ~(users >= 1), "at least 1 is needed to observe anything.")
     for name, found in (("distance", distances), ("hellinger", squared)):
         refuse(name, found, ~((found >= 0) & (found <= 1)), "it must lie between 0 and 1.")
-    with np.errstate(divide="ignore"):  # worlds without common outcomes
+    with np.errstate(divide="ignore"):  # the worlds have no common outcomes
         joint = np.sqrt(-np.expm1(2.0 * users * np.log1p(-squared)))
     return 0.5 + 0.5 * np.minimum(np.minimum(1.0, users * distances), joint)
 
@@ -409,10 +412,10 @@ def hiding_hellinger(
     base: ArrayLike = 0.5,
     is_one_sided: bool = False,
 ) -> Floats:
-    """Return the squared Hellinger distance that the best coalition leaves.
+    """Return the squared Hellinger distance between the worlds under the optimal coalition.
 
     It is 1 − BC, where BC = Σ_k sqrt(Q0(k)·Q1(k)) is the Bhattacharyya coefficient of the observed
-    counts in the two worlds. Parameters as in `hiding_distance`.
+    counts in the two worlds. Parameters are those of `hiding_distance`.
 
     >>> float(hiding_hellinger(0.1, 9, 0.2))
     0.0
@@ -433,17 +436,17 @@ def hiding_hellinger(
 
 
 ROUNDING = 1e-12
-"""Ours: tolerance for rounding, so that a coalition of exactly the needed size counts as large
+"""Ours: tolerance for rounding errors, so that a coalition of exactly the required size is large
 enough."""
 
 
 def largest_interactions(
     gap: ArrayLike, alpha: ArrayLike, *, base: ArrayLike = 0.5, is_one_sided: bool = False
 ) -> Integers:
-    """Return the most plays per user for which a coalition makes the two worlds look alike.
+    """Return the largest number of plays per user for which a coalition hides the gap perfectly.
 
-    Parameters as in `hiding_distance`; alpha is below one half unless one world is clean, since
-    half of the users hide any gap for ever.
+    Parameters are those of `hiding_distance`; alpha is below one half unless one world is clean,
+    since half of the users can hide any gap indefinitely.
 
     Exact: the largest n with TV(n) ≤ alpha/(1−alpha), which grows like (alpha/gap)², or one-sided
     log(1/(1−alpha))/log(1 + gap/base).
@@ -461,7 +464,7 @@ def largest_interactions(
             per_one = math.log1p(gap / base) if base > 0 else math.inf
             return _capped(math.floor(-math.log1p(-fraction) / per_one * (1 + ROUNDING)), gap)
         allowed = fraction / (1 - fraction) * (1 + ROUNDING)
-        # By doubling and bisection.
+        # Doubling, then bisection.
         visible = 1
         while _excess(gap, visible, base, 0.0) <= allowed:
             visible = _capped(2 * visible, gap)
@@ -482,20 +485,21 @@ def _capped(plays: int, gap: float) -> int:
 
 
 TABLE_STEPS = (1, 2, 5)
-"""Ours: the table lists plays 1, 2, 5, 10, 20, 50, ... and those of the answer."""
+"""Ours: the table lists 1, 2, 5, 10, 20, 50, ... plays and those of the answer."""
 
 TABLE_REACH = 10
-"""Ours: the table ends at this multiple of the plays in question."""
+"""Ours: the table ends at this multiple of the requested number of plays."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitsRow:
-    """The limits after some plays of the better action by each user."""
+    """The limits after a number of plays of the better action by each user."""
 
     interactions: int
-    smallest_coalition: float  # that makes both worlds look alike
-    smallest_one_sided: float  # that makes the better world look like a clean ordinary one
-    distance: float  # distance that the best coalition of this size leaves visible in one user
+    smallest_coalition: float  # smallest coalition that makes both worlds look alike
+    # Smallest coalition that makes the better world look like a clean ordinary one
+    smallest_one_sided: float
+    distance: float  # distance under the optimal coalition of this size, for one user
     is_hidden: bool
     success_bound: float | None  # maximum success probability of any method; None without n_users
 
@@ -504,8 +508,8 @@ class LimitsRow:
 class Hideability:
     """What a coalition can hide: the question, and the answer in numbers and words.
 
-    If the ordinary world is known to be clean, ``one_sided_distance`` stays visible in one user,
-    and the coalition can hide the gap ``hidden_until_one_sided``.
+    If the ordinary world is known to be clean, the distance is ``one_sided_distance``, and the
+    coalition can hide the gap for ``hidden_until_one_sided`` plays.
     """
 
     gap: float
@@ -513,12 +517,12 @@ class Hideability:
     adversarial_fraction: float
     base: float
     n_users: int | None
-    asked: LimitsRow  # for the plays asked about
+    asked: LimitsRow  # for the requested number of plays
     one_sided_distance: float
     hidden_until: int  # plays per user up to which both worlds can be made to look alike
     visible_from: int
     hidden_until_one_sided: int
-    rows: tuple[LimitsRow, ...]  # as the number of plays grows
+    rows: tuple[LimitsRow, ...]  # limits for increasing numbers of plays
     words: tuple[str, ...]
 
 
@@ -526,11 +530,11 @@ class Hideability:
 def can_hide(
     gap: float, interactions: int, alpha: float, *, base: float = 0.5, n_users: int | None = None
 ) -> Hideability:
-    """Return whether a coalition can hide a gap, how small one could, and for how many plays.
+    """Return whether a coalition can hide a gap, for how many plays, and the smallest one that can.
 
     The better action pays 1 with probability base + gap, and each user plays it ``interactions``
-    times. With ``n_users`` the success of the best method is bounded, too. Exact, as
-    `hiding_distance`, with a coalition in both worlds.
+    times. With ``n_users``, the result includes a bound on the success probability of any method.
+    The limits are exact for colluders in both worlds; see `hiding_distance`.
 
     >>> result = can_hide(0.1, 10, 0.2)
     >>> result.asked.is_hidden, result.hidden_until
@@ -546,7 +550,7 @@ def can_hide(
 
     def row(n: int) -> LimitsRow:
         is_hidden, bound = n <= hidden_until, None
-        # A coalition of exactly the needed size leaves a rounding error, not a distance.
+        # With a coalition of exactly the required size, the distance is a rounding error.
         distance = 0.0 if is_hidden else float(hiding_distance(gap, n, fraction, base=base))
         if users is not None:
             squared = 0.0 if is_hidden else float(hiding_hellinger(gap, n, fraction, base=base))

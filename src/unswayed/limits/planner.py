@@ -1,7 +1,7 @@
 """Traffic needed for a target: plays per user, users, and lower bounds.
 
-Constants that the theory hides are fitted by simulation and shipped as ``constants.json`` with the
-experiment's results; ``plan_from_log`` plans with the traffic of a log.
+Constants that the theory leaves open are fitted by simulation; ``constants.json`` contains them
+with the results of the experiment. ``plan_from_log`` plans with the traffic of a log.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from unswayed.limits.hiding import largest_interactions, smallest_coalition
 from unswayed.names import known_keywords
 
 PAPER_METHOD = "paper"
-"""The method that plans are for, that of Theorem 5.1; no other one was calibrated."""
+"""The method of Theorem 5.1; plans are for this method, since no other one was calibrated."""
 
 FAILURE_PROBABILITIES = (0.01, 0.5)
-"""Ours: losses are treated as normal over repetitions, which their small number does not support
-further out."""
+"""Ours: losses are assumed normal over repetitions; there are too few repetitions for smaller
+probabilities."""
 
 CALIBRATED_DEVIATION = 0.5
 """Standard deviation of one reward in the calibration: the maximum for rewards of 0 and 1."""
@@ -54,7 +54,7 @@ SMALLEST_ARRIVAL_RATIO = 2.0
 """The smallest ratio that any order of arrivals can keep, used in the calibration."""
 
 SHAPES = ("frequent", "mixed")
-"""Which estimators a world needs: one, for frequent contexts, or both."""
+"""Shapes of worlds: frequent contexts only (one estimator), or also rare ones (two estimators)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +62,16 @@ class Traffic:
     """Traffic model: rewards, activity and exploration.
 
     ``base`` is the mean reward of a runner-up where rewards are 0 or 1, such as a click rate;
-    ``deviation`` that of one reward, None for that of ``base``, or 0.5 without one. In heavy-tailed
-    traffic a tenth of the users has most of the visits. ``exploration`` below one is for a log with
-    propensities, whose other plays exploit the current best action.
+    ``deviation`` is the standard deviation of one reward, by default that of ``base``, or 0.5
+    without a base. In heavy-tailed traffic, a tenth of the users has most of the visits.
+    ``exploration`` below one means a log with propensities whose other plays exploit the current
+    best action.
     """
 
     base: float | None = None
     deviation: float | None = None
-    arrival_ratio: float = SMALLEST_ARRIVAL_RATIO  # c_L, busiest over least busy user
+    # C_L, plays of the busiest over those of the least busy user
+    arrival_ratio: float = SMALLEST_ARRIVAL_RATIO
     is_heavy_tailed: bool = False
     exploration: float = 1.0  # share of the plays that are uniform over the actions
 
@@ -87,14 +89,14 @@ class Traffic:
             )
         if not (SMALLEST_ARRIVAL_RATIO <= self.arrival_ratio < math.inf):
             raise InputError(
-                f"{option('--arrival-ratio')} is {self.arrival_ratio}: it is the plays of the "
-                "busiest user over those of the least busy one, and at least "
+                f"{option('--arrival-ratio')} is {self.arrival_ratio}: it is the ratio of the "
+                "plays of the busiest and of the least busy user, which is at least "
                 f"{SMALLEST_ARRIVAL_RATIO:g} as soon as one has come twice and another once."
             )
 
     @property
     def scale(self) -> float:
-        """Return the deviation of one reward in units of the calibration's.
+        """Return the standard deviation of one reward, relative to that of the calibration.
 
         >>> round(Traffic(base=0.02).scale, 2), Traffic().scale
         (0.28, 1.0)
@@ -111,7 +113,7 @@ EVERYDAY = Traffic()
 
 
 def shape_of(n_contexts: int, n_actions: int) -> str:
-    """Return the shape of a world: with at most as many contexts as actions all are frequent.
+    """Return the shape of a world: if there are no more contexts than actions, all are frequent.
 
     >>> shape_of(5, 5), shape_of(6, 5)
     ('frequent', 'mixed')
@@ -120,10 +122,10 @@ def shape_of(n_contexts: int, n_actions: int) -> str:
 
 
 def crowding(n_contexts: int, n_actions: int, n_users: int) -> float:
-    """Return A·log(SA)/L: how few users each group has.
+    """Return A·log(SA)/L, which is large if groups have few users.
 
-    Theorem 5.1 asks for groups of the order log(SA)/alpha, and L/A users are in each. Smaller
-    groups are trimmed by more than their share of colluders.
+    Theorem 5.1 requires groups of the order log(SA)/alpha; each has L/A users. In smaller groups,
+    trimming removes more than the share of colluders.
 
     >>> round(crowding(5, 5, 1000), 4)
     0.0161
@@ -133,7 +135,7 @@ def crowding(n_contexts: int, n_actions: int, n_users: int) -> float:
 
 @cache
 def constants() -> dict[str, Any]:
-    """Return the shipped file: settings, seeds, versions and results of the calibration."""
+    """Return the contents of ``constants.json``: settings, seeds, versions and results."""
     text = files("unswayed.limits").joinpath("constants.json").read_text(encoding="utf-8")
     value: dict[str, Any] = json.loads(text)
     return value
@@ -142,9 +144,9 @@ def constants() -> dict[str, Any]:
 def fitted_factor(rows: list[dict[str, Any]], alpha: float, failure_probability: float) -> float:
     """Return the worst mean loss plus z standard deviations, in units of the bound.
 
-    It is the worst over all calibrated worlds among the rows, against the worst of the attacks
-    tried. Empirical: not a guarantee. It was fitted at several alpha, since losses fall faster than
-    sqrt(alpha) when alpha does; in between it is interpolated, beyond it is constant.
+    It is the worst case over the calibrated worlds among the rows and the attacks tried: empirical,
+    not a guarantee. It was fitted for several alpha, since losses decrease faster than sqrt(alpha);
+    in between it is interpolated, and outside it is constant.
     """
     smallest, largest = FAILURE_PROBABILITIES
     if not smallest <= failure_probability <= largest:
@@ -164,7 +166,7 @@ def fitted_factor(rows: list[dict[str, Any]], alpha: float, failure_probability:
 def paper_factor(shape: str, alpha: float, failure_probability: float) -> float:
     """Return the factor C of the paper's method.
 
-    Losses stay below C·K(B)·sqrt((alpha + few_users·crowding)/N), but for the failure probability.
+    Losses are below C·K(B)·sqrt((alpha + few_users·crowding)/N), up to the failure probability.
     """
     rows = constants()["methods"][PAPER_METHOD]["rows"]
     shaped = [row for row in rows if row["shape"] == shape]
@@ -172,10 +174,9 @@ def paper_factor(shape: str, alpha: float, failure_probability: float) -> float:
 
 
 def _traffic_growth(rows: list[dict[str, Any]], traffic: Traffic) -> float:
-    """Return the factor by which the traffic needs more plays than that of the calibration.
+    """Return the factor by which this traffic needs more plays than that of the calibration.
 
-    Plays grow like the square of the measured loss. Factors that were measured separately are
-    multiplied.
+    Plays grow like the square of the measured loss. Separately measured factors are multiplied.
     """
     growth = 1.0
     if traffic.is_heavy_tailed:
@@ -186,13 +187,13 @@ def _traffic_growth(rows: list[dict[str, Any]], traffic: Traffic) -> float:
         measured = np.interp(
             np.log(traffic.arrival_ratio), np.log(ratios), np.maximum.accumulate(growths)
         )
-        # Beyond the measured ratios: proportional to the ratio, the worst case for the least busy
-        # user.
+        # Beyond the measured ratios, the factor is proportional to the ratio, as in the worst case
+        # for the least busy user.
         growth *= float(measured) * max(1.0, traffic.arrival_ratio / ratios[-1])
     if traffic.base is not None:
         growth *= _growth_of(rows, "clicks")
     if traffic.exploration < 1.0:
-        # A power law in the share, through the measured point.
+        # A power law in the share, fitted to the measured point.
         share = next(row["value"] for row in rows if row["kind"] == "exploration")
         power = math.log(_growth_of(rows, "exploration")) / math.log(share)
         growth *= float(traffic.exploration**power)
@@ -213,7 +214,7 @@ FEWEST_USERS = 300
 """Ours: minimum number of users in the calibration, however small the world."""
 
 DEFAULT_LEAD = 0.1
-"""Ours: assumed lead of the best action over the average one, which prices exploration."""
+"""Ours: assumed lead of the best action over the average one, for the cost of exploration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +226,9 @@ class MethodPlan:
     interactions_per_user: int  # N
     total_interactions: int  # N·L
     context_steps: int  # T0, the initial plays, which estimate context probabilities
-    context_error: float | None  # their l1 error; None where nothing depends on it
-    gain: float  # N as a fraction of the plays that a user alone would need
-    exploration_cost: float  # reward that all users together lose by exploring
+    context_error: float | None  # their l1 error; None where the plan does not depend on it
+    gain: float  # N as a fraction of the plays that a user would need alone
+    exploration_cost: float  # total reward that all users lose by exploring
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,16 +244,16 @@ class Plan:
     lead: float  # mean reward of the best action minus that of the average one
     n_users: int
     users_given: bool  # or as many as needed
-    users_needed: int  # as the calibrated constants require
+    users_needed: int  # number that the calibrated constants require
     complexity: float  # K(B)
     effective_corruption: float  # the paper's max(SA/L, alpha)
     lower_bound: int  # plays per user, exact, for every method
     lower_bound_uniform: int  # for methods that play uniformly, by a normal approximation
     lower_bound_order: float  # Theorem 4.1's, with constant one
-    interactions_alone: int  # of a user who learns alone
+    interactions_alone: int  # plays of a user who learns alone
     n_frequent: int  # contexts served by trimmed means; the spectral filter serves the others
-    frequent_share: float  # of the visits
-    methods: tuple[MethodPlan, ...]  # requirements of the paper's method: one entry
+    frequent_share: float  # their share of the visits
+    methods: tuple[MethodPlan, ...]  # one entry, for the paper's method
 
 
 @known_keywords(adversarial_fraction="alpha")
@@ -267,18 +268,19 @@ def plan_traffic(
     traffic: Traffic = EVERYDAY,
     lead: float = DEFAULT_LEAD,
 ) -> Plan:
-    """Return the plays per user after which a policy is within epsilon, and lower bounds on them.
+    """Return the plays per user after which a policy is within epsilon, and lower bounds.
 
     Context probabilities have shape (n_contexts,), in any order; alpha is below 1/3, epsilon below
-    alpha, and delta from 0.01 to 0.5. Without ``n_users`` the plan takes as many as it needs. The
-    lead, the best action's mean reward minus the average action's, prices exploring.
+    alpha, and delta from 0.01 to 0.5. Without ``n_users``, the plan uses as many users as required.
+    The lead, the best action's mean reward minus that of the average action, determines the cost of
+    exploration.
 
-    Plays: N = g·C²·K(B)²·(alpha + e·A·log(SA)/L)·(sigma/0.5)²/epsilon², Theorem 5.1 with factors
-    and the growth g that traffic causes fitted by ``benchmarks/calibrate_planner.py`` against the
-    attacks listed in ``constants.json``. Empirical: Empirical: a stronger coalition than those
-    needs more. Never below the lower bound, which is exact and holds for every method: up to that
-    number of plays two worlds look alike in which one action of each context is worse by epsilon
-    than the best of the others, or better by as much.
+    Plays: N = g·C²·K(B)²·(alpha + e·A·log(SA)/L)·(sigma/0.5)²/epsilon², Theorem 5.1 with the
+    factors and the growth g due to traffic fitted by ``benchmarks/calibrate_planner.py`` for the
+    attacks listed in ``constants.json``. This is empirical: a stronger attack may require more. N
+    is at least the lower bound, which is exact and holds for every method: up to that number of
+    plays, a coalition makes two worlds look alike in which one action of each context is worse or
+    better by epsilon than the best other one.
 
     >>> plan = plan_traffic([0.25] * 4, 5, 0.1, 0.05, 0.1)
     >>> plan.methods[0].interactions_per_user > plan.lower_bound
@@ -292,7 +294,8 @@ def plan_traffic(
     fitted, shape = constants()["methods"][PAPER_METHOD], shape_of(n_contexts, n_actions)
     factor = paper_factor(shape, fraction, failure_probability)
     few_users = float(fitted["few_users"][shape])
-    # From there on the term for small groups is at most alpha; the calibration had no fewer users.
+    # With so many users, the term for small groups is at most alpha; the calibration had at least
+    # as many.
     enough = max(few_users * crowding(n_contexts, n_actions, 1) / fraction, cells / fraction)
     needed = max(FEWEST_USERS, math.ceil(enough * (1 - 1e-12)))
     users = needed if n_users is None else check_count(n_users, N_USERS)
@@ -302,7 +305,7 @@ def plan_traffic(
             f"pair needs users of its own. Give more than {cells:,}, better {needed:,}, or join "
             "rare contexts."
         )
-    # The loss of a user who learns alone is a factor times sqrt(A/N)·Σ sqrt(nu).
+    # The loss of a user who learns alone is proportional to sqrt(A/N)·Σ sqrt(nu).
     factor_alone = fitted_factor(constants()["alone"], fraction, failure_probability)
     alone = factor_alone**2 * interactions_alone(probabilities, n_actions, target / traffic.scale)
     gap, base = _contested(target, traffic)
@@ -316,9 +319,9 @@ def plan_traffic(
     plays = max(plays, lower)
     context_plays, context_error = 0.0, None
     if n_contexts > n_actions:
-        # The calibration spent this share of the plays on contexts; Theorem 5.1 asks for an error
-        # of epsilon, where rewards are of the order of one. Context probabilities err by at most
-        # this·sqrt((alpha + S/L)·L/T0) in l1 distance.
+        # The calibration used this share of the plays to estimate context probabilities. Theorem
+        # 5.1 requires an l1 error of epsilon for rewards of the order of one; the l1 error is at
+        # most a fitted factor times sqrt((alpha + S/L)·L/T0).
         error = fitted_factor(constants()["contexts"], fraction, failure_probability)
         spread, share = fraction + n_contexts / users, float(fitted["warmup_share"])
         context_plays = max(share * plays, (error * traffic.scale / target) ** 2 * spread)
@@ -366,9 +369,9 @@ def plan_traffic(
 
 
 def _contested(target: float, traffic: Traffic) -> tuple[float, float]:
-    """Return gap and base of an action that pays epsilon less or more than the others.
+    """Return gap and base for an action that pays epsilon less or more than the others.
 
-    It pays 0 or 1 at the click rate, or two values whose distance follows from the deviation.
+    Rewards are 0 or 1 with the click rate as mean, or two values with the given deviation.
     """
     if traffic.base is not None:
         return 2 * target, traffic.base
@@ -376,7 +379,7 @@ def _contested(target: float, traffic: Traffic) -> tuple[float, float]:
 
 
 LARGEST_RATIO = 8.0
-"""Ours: the largest ratio in the calibration; beyond it activity is planned as heavy-tailed."""
+"""Ours: the largest ratio in the calibration; larger ratios are planned as heavy-tailed."""
 
 MOST_USERS = 10**9
 """Ours: maximum number of users of a plan."""
@@ -387,11 +390,11 @@ STEPS = 30
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LogTraffic:
-    """Traffic parameters estimated from a log."""
+    """Parameters of traffic, estimated from a log."""
 
     n_users: int
     n_actions: int
-    context_probabilities: FloatArray  # shape (n_contexts,); every account counts once
+    context_probabilities: FloatArray  # shape (n_contexts,); every account has equal weight
     interactions_per_user: float  # mean
     traffic: Traffic
 
@@ -400,10 +403,10 @@ class LogTraffic:
 class LogPlan:
     """Additional traffic that a target requires beyond a log."""
 
-    plan: Plan  # for the existing number of users
+    plan: Plan  # plan for the existing number of users
     interactions_per_user: float  # mean number of plays in the log
     more_interactions: int  # additional plays per user
-    # required in all, at the present plays per user; None if no number suffices
+    # required in total, at the current plays per user; None if no number suffices
     users_instead: int | None
     withstands: float  # largest share of colluders for which the log suffices, or 0
     hidden_by: float  # smallest share that could hide a difference of 2·epsilon from every method
@@ -412,9 +415,9 @@ class LogPlan:
 def log_traffic(events: Events) -> LogTraffic:
     """Extract the traffic parameters of a plan from a log.
 
-    Deviation and click rate are medians over cells, so that lies in a few cells do not move them;
-    if most of a log is forged, so are they. Rewards of 0 and 1 are clicks. Without propensities all
-    plays count as explored.
+    Deviation and click rate are medians over cells, so that lies in a few cells do not affect them;
+    they are wrong if most of the log is forged. Rewards of 0 and 1 are treated as clicks. Without
+    propensities, all plays count as exploration.
     """
     if len(events.users) == 0:
         raise InputError("the log has no events to plan from.")
@@ -446,7 +449,7 @@ def plan_from_log(
     *,
     lead: float = DEFAULT_LEAD,
 ) -> LogPlan:
-    """Plan for a target with the traffic of a log; parameters as ``plan_traffic`` has them."""
+    """Plan for a target with the traffic of a log; parameters are those of ``plan_traffic``."""
     had = log.interactions_per_user
 
     def planned(n_users: int, fraction: float) -> Plan:
@@ -503,7 +506,7 @@ def plan_from_log(
 
 
 def _rewards(events: Events) -> tuple[float | None, float | None]:
-    """Return the click rate of a typical cell, or the deviation where rewards are no clicks."""
+    """Return the click rate of a typical cell, or the deviation if rewards are not clicks."""
     cells = events.contexts.astype(np.int64) * events.n_actions + events.actions
     counts = np.bincount(cells)
     is_met = counts > 0
@@ -517,8 +520,8 @@ def _rewards(events: Events) -> tuple[float | None, float | None]:
     found = _weighted_median(deviations, weights)
     if found == 0.0:
         raise InputError(
-            "rewards do not differ within most (context, action) pairs: there is nothing to "
-            "average, and nothing to plan."
+            "rewards do not differ within most (context, action) pairs: there is no noise to "
+            "average, so nothing to plan."
         )
     return None, found
 

@@ -1,1 +1,1 @@
-"""Worlds with a known truth and a coalition; nothing that learns imports this."""
+"""Simulated worlds with a known truth and a coalition; learners must not import this package."""

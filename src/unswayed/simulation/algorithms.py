@@ -13,7 +13,7 @@ from unswayed.names import find
 
 
 class Oracle:
-    """A learner that the arena tells who the good users are."""
+    """A learner that knows the good users."""
 
     is_good: BoolArray  # shape (n_users,)
 
@@ -21,8 +21,8 @@ class Oracle:
 class OracleLearner(Oracle, NaiveMean):
     """Plays uniformly at random and averages the good users' rewards only.
 
-    Its plays are the paper's exploration, so its error is the noise floor of that exploration
-    without knowledge of the good users.
+    It explores like the paper's method, so its error is a lower limit for methods that do not know
+    the good users.
     """
 
     def _play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
@@ -35,7 +35,7 @@ class OracleLearner(Oracle, NaiveMean):
 
 
 class OracleUCB(Oracle, NaiveUCB):
-    """UCB1 per context on good users' rewards only; colluders get any action."""
+    """UCB1 per context on good users' rewards only; colluders get arbitrary actions."""
 
     def _play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         good = self.is_good[users]
@@ -48,7 +48,7 @@ ORACLES = {
     "oracle": LearnerSpec(name="oracle", make=OracleLearner),
     "oracle-ucb": LearnerSpec(name="oracle-ucb", make=OracleUCB),
 }
-"""The references for the final policy and for regret."""
+"""References for the final policy and for regret."""
 
 
 def algorithms() -> dict[str, LearnerSpec]:

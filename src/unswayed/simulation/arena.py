@@ -1,4 +1,4 @@
-"""The arena: rounds of arrivals, rewards and plays, with a learner against an attack."""
+"""The arena: rounds of arrivals, plays and rewards of a learner under attack."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from unswayed.simulation.instances import Instance, RewardLaw, draw_rewards, sub
 
 @compiled
 def _hashed_uniforms(first: np.ndarray, n_actions: int, key: np.uint64) -> np.ndarray:
-    """Hash consecutive indices from ``first`` on to uniforms in [0, 1) by splitmix64's mixer."""
+    """Hash consecutive indices from ``first`` on to uniform numbers in [0, 1) with splitmix64."""
     uniforms = np.empty((first.size, n_actions))
     for row in range(first.size):
         for action in range(n_actions):
@@ -49,9 +49,10 @@ class Crowd:
     n_users: int
     interactions_per_user: int  # rounds; each has as many arrivals as there are users
     alpha: float  # true share of colluders; the coalition has floor(share * n_users) accounts
-    assumed_fraction: float | None = None  # share that learners assume; None for the true one
+    assumed_fraction: float | None = None  # share that learners assume; None for the true share
     arrivals: Arrivals = field(default_factory=Arrivals)
-    perturbation: float = 0.0  # eps_0: maximum distance of a good user's means from the common ones
+    # Eps_0: maximum difference between a good user's means and the common ones
+    perturbation: float = 0.0
 
     def __post_init__(self) -> None:
         if self.n_users < 1 or self.interactions_per_user < 1:
@@ -72,21 +73,21 @@ class Crowd:
 
     @property
     def n_accounts(self) -> int:
-        """Return how many users collude."""
-        # Rounded first, so that 0.29 of 100 users is 29 of them.
+        """Return the number of colluders."""
+        # Rounding first ensures that a share of 0.29 of 100 users is 29.
         return int(round(self.alpha * self.n_users, 9))
 
 
 class Match:
-    """A learner that plays against an attack, in a world whose truth is known.
+    """One run of a learner against an attack in a world with a known truth.
 
     All choices of good users are drawn from streams that depend only on ``seed`` and ``path``, so
     all algorithms and all attacks meet the same good users with the same rewards.
 
-    The attack is a fresh object, as it carries the state of one run. The algorithm is the learner's
-    name: it selects the learner's stream, and is visible to attacks that know the algorithm. The
-    path names the run under the seed, usually by the repetition's number. ``learner`` plays, and
-    ``is_bad``, shape (n_users,), marks colluders.
+    The attack must be a fresh object, because it has the state of one run. ``algorithm`` is the
+    learner's name: it selects the learner's random stream, and attacks that know the algorithm can
+    read it. The path identifies the run under the seed, usually by the repetition's number.
+    ``learner`` plays, and ``is_bad``, shape (n_users,), marks colluders.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class Match:
         self.instance, self.attack, self.crowd = instance, attack, crowd
         self._stream = partial(generator, seed, *path)
         best = instance.mean_rewards.argmax(axis=1)
-        # A step of 1 to n_actions - 1 from the best: any other action, uniformly.
+        # A step of 1 to n_actions - 1 from the best action gives any other action, uniformly.
         steps = self._stream("aim").integers(1, instance.n_actions, instance.n_contexts)
         self._aim = Aim(target=(best + steps) % instance.n_actions, rival=best)
         self.is_bad: BoolArray = np.zeros(crowd.n_users, dtype=np.bool_)
@@ -141,10 +142,10 @@ class Match:
         return lost[~self.is_bad]
 
     def rounds(self) -> Iterator[PlayedRound]:
-        """Yield rounds of arrivals, with rows filled in by the coalition."""
+        """Yield rounds of arrivals, with the attack's contexts and rewards for colluders."""
         attack, crowd = self.attack, self.crowd
         cumulative = np.cumsum(self.instance.context_probabilities)
-        cumulative[-1] = 1.0  # rounding must not leave room beyond the last context
+        cumulative[-1] = 1.0  # rounding errors must not leave a gap after the last context
         draws = self._stream("contexts")
         account_of_user = np.cumsum(self.is_bad) - 1
         arrivals = crowd.arrivals.rounds(
@@ -155,8 +156,8 @@ class Match:
         )
         for number, users in enumerate(arrivals):
             contexts = np.searchsorted(cumulative, draws.random(users.size), side="right")
-            # Colluders' rewards are drawn, too, and then replaced: good users' draws must not
-            # depend on who colludes.
+            # Rewards of colluders are drawn as well and then replaced, because good users' draws
+            # must not depend on who colludes.
             rewards = draw_rewards(
                 self._means(users, contexts),
                 law=self.instance.law,
@@ -181,7 +182,7 @@ class Match:
             yield played
 
     def _coalition(self) -> IntArray:
-        """Return the colluders' user codes: chosen by them, or random."""
+        """Return the colluders' user codes, chosen by the attack or at random."""
         n_users, n_accounts = self.crowd.n_users, self.crowd.n_accounts
         offer = Offer(
             n_users=n_users,
@@ -198,11 +199,11 @@ class Match:
         return chosen
 
     def _means(self, users: IntArray, contexts: IntArray) -> FloatArray:
-        """Return the means of arrivals for all actions, users' tastes included.
+        """Return the means of arrivals for all actions, including users' tastes.
 
         Tastes are fixed for every (user, context, action), independent and uniform: the paper's
         "random perturbations of magnitude O(eps_0)" (appendix, Similar Preferences). Each is a hash
-        of its indices, so L x S x A of them need no memory.
+        of its indices, so the L x S x A tastes need no memory.
         """
         means: FloatArray = self.instance.mean_rewards[contexts]
         if self.crowd.perturbation == 0:
@@ -231,7 +232,7 @@ class Match:
         )
 
     def _reported(self, turn: Turn) -> tuple[IntArray, FloatArray]:
-        """Return the contexts that colluders report, and their reward for each action."""
+        """Return the contexts of colluders and their reward for each action."""
         name, instance = self.attack.name, self.instance
         contexts = self.attack.contexts(turn)
         if contexts.shape != turn.accounts.shape or not (

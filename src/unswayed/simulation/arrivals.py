@@ -1,8 +1,8 @@
-"""Orders of arrivals under the paper's bound c_L on their imbalance.
+"""Orders of arrivals that respect the paper's bound c_L on their imbalance.
 
-The paper (Assumption on arrivals) asks that max_i n_i(t) / min_i n_i(t) <= c_L for all t >= L.
-At t = L the smallest count must be 1 already, so the first L arrivals are all users once; at
-t = L + 1 somebody has come twice, so no order of arrivals can do better than c_L = 2.
+The paper (Assumption on arrivals) requires max_i n_i(t) / min_i n_i(t) <= c_L for all t >= L. At t
+= L the smallest count must be 1, so each user is among the first L arrivals once; at t = L + 1
+somebody has come twice, so c_L is at least 2.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from unswayed.errors import InputError, option
 from unswayed.names import find
 
 SMALLEST_LIMIT = 2.0
-"""The smallest c_L that any order of arrivals can keep, see above."""
+"""The smallest possible c_L, see above."""
 
 ACTIVITY_SPREAD = 1.5
 """Ours: standard deviation of log activities; the busiest tenth of the users has 60% of the
@@ -41,9 +41,9 @@ class Arrivals:
     """An order of arrivals and its bound c_L.
 
     Round robin serves users in turn. Random draws each arrival uniformly among the users that c_L
-    still allows. Bursty repeats a random user until c_L forbids it. In the heavy-tailed order every
-    user comes once, and then according to log-normal activities: like real logs, it keeps no bound,
-    and nobody can come before others.
+    allows. Bursty repeats a random user as long as c_L allows it. In the heavy-tailed order, every
+    user comes once and then according to log-normal activities; like real logs, it respects no
+    bound, and eager users have no effect.
     """
 
     order: Order = Order.ROUND_ROBIN
@@ -58,7 +58,7 @@ class Arrivals:
 
     @classmethod
     def parsed(cls, text: str) -> Arrivals:
-        """Return the arrivals that a text like "bursty:3" names.
+        """Return the arrivals for a text such as "bursty:3".
 
         >>> Arrivals.parsed("bursty:3")
         Arrivals(order=<Order.BURSTY: 'bursty'>, limit=3.0)
@@ -83,7 +83,7 @@ class Arrivals:
     ) -> Iterator[IntArray]:
         """Yield ``n_rounds`` arrays of ``n_users`` arrivals each.
 
-        Eager users, shape (n_users,), come before all others whenever c_L allows it.
+        Eager users, a mask of shape (n_users,), come before all others whenever c_L allows it.
         """
         in_turn = self.order is Order.ROUND_ROBIN
         if is_eager is None and in_turn:
@@ -95,8 +95,7 @@ class Arrivals:
             counts = np.ones(n_users, np.int64)
             eager = np.flatnonzero(np.zeros(0) if is_eager is None else is_eager)
             code = list(Order).index(self.order)
-            # The cursor persists across rounds: the next user in turn, or the user of the running
-            # burst.
+            # Kept across rounds: the next user in turn, or the user of the current burst.
             cursor = 0
             for _ in range(n_rounds - 1):
                 users, cursor = _one_round(counts, eager, self.limit, code, cursor, rng)
@@ -112,7 +111,7 @@ def _by_activity(n_users: int, n_rounds: int, rng: np.random.Generator) -> Itera
 
 
 _IN_TURN, _AT_RANDOM = 0, 1
-"""Places of orders in ``Order``."""
+"""Indices of orders in ``Order``."""
 
 
 @compiled
@@ -133,7 +132,7 @@ def _one_round(
     users = np.empty(n_users, np.int64)
     smallest = counts.min()
     n_smallest = (counts == smallest).sum()
-    next_eager = 0  # past the end: no eager user may come before the smallest count grows
+    next_eager = 0  # past the end: no eager user may come until the smallest count increases
     for arrival in range(n_users):
         cap = limit * smallest
         while next_eager < eager.size and counts[eager[next_eager]] + 1 > cap:

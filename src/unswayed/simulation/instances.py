@@ -1,4 +1,4 @@
-"""Contextual bandits to learn: contexts, mean rewards, and laws of rewards."""
+"""Contextual bandit instances: context probabilities, mean rewards and reward distributions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unswayed.errors import InputError, option
 from unswayed.limits.checks import check_context_probabilities
 
 HEAVY_DEGREES_OF_FREEDOM = 3.0
-"""Ours: the heaviest whole-numbered Student law whose variance is finite."""
+"""Ours: the smallest integer for which Student's distribution has finite variance."""
 
 
 class RewardLaw(StrEnum):
@@ -31,24 +31,24 @@ def draw_rewards(
 ) -> FloatArray:
     """Draw one reward for every mean, of any shape.
 
-    Bernoulli means outside [0, 1] are clipped, and the deviation is ignored. Heavy
-    rewards are Student's t with 3 degrees of freedom, scaled to the deviation: finite variance, no
-    finite third moment.
+    Bernoulli means outside [0, 1] are clipped, and the deviation is ignored. Heavy-tailed rewards
+    follow Student's t with 3 degrees of freedom, scaled to the deviation: the variance is finite,
+    the third moment is not.
     """
     if law is RewardLaw.BERNOULLI:
         return (rng.random(means.shape) < means).astype(np.float64)
     if law is RewardLaw.GAUSSIAN:
         return means + deviation * rng.standard_normal(means.shape)
-    # Student's variance is dof / (dof - 2).
+    # The variance of Student's distribution is dof / (dof - 2).
     scale = deviation * math.sqrt((HEAVY_DEGREES_OF_FREEDOM - 2.0) / HEAVY_DEGREES_OF_FREEDOM)
     return means + scale * rng.standard_t(HEAVY_DEGREES_OF_FREEDOM, means.shape)
 
 
 LOWEST_MEAN, HIGHEST_MEAN = 0.05, 0.95
-"""Ours: random means keep away from 0 and 1, where Bernoulli rewards carry no noise."""
+"""Ours: range of random means; at 0 and 1, Bernoulli rewards would have no noise."""
 
 GAP_SPREAD = 0.2
-"""Ours: reading of the paper's "approximately 0.3"; gaps lie in [gap, 1.2 gap]."""
+"""Ours: interpretation of the paper's "approximately 0.3"; gaps are in [gap, 1.2 gap]."""
 
 DEFAULT_DEVIATION = 0.5
 """Ours: the largest standard deviation of a Bernoulli reward, so that distributions are
@@ -57,10 +57,10 @@ comparable."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """What good users share: context probabilities, mean rewards and the law of rewards.
+    """A contextual bandit: context probabilities, mean rewards and reward distribution.
 
     ``context_probabilities`` has shape (n_contexts,), ``mean_rewards`` (n_contexts, n_actions).
-    Both become read-only copies, so that nobody can change the world.
+    Both are stored as read-only copies, so that the world cannot be changed.
     """
 
     context_probabilities: FloatArray
@@ -77,9 +77,11 @@ class Instance:
                 f"{probabilities.size} contexts and a column for each of two or more actions."
             )
         if not np.isfinite(means).all():
-            raise InputError("mean_rewards holds values that are not finite: give plain numbers.")
+            raise InputError(
+                "mean_rewards contains values that are not finite: give finite numbers."
+            )
         if self.law is RewardLaw.BERNOULLI and (means.min() < 0 or means.max() > 1):
-            raise InputError("mean_rewards leave [0, 1], where Bernoulli means must lie.")
+            raise InputError("mean_rewards of Bernoulli rewards must lie in [0, 1].")
         if not (np.isfinite(self.deviation) and self.deviation > 0):
             raise InputError(f"{option('--deviation')} is {self.deviation}: it must be positive.")
         for name, array in (("context_probabilities", probabilities), ("mean_rewards", means)):
@@ -88,19 +90,19 @@ class Instance:
 
     @property
     def n_contexts(self) -> int:
-        """Return how many contexts there are."""
+        """Return the number of contexts."""
         return int(self.mean_rewards.shape[0])
 
     @property
     def n_actions(self) -> int:
-        """Return how many actions there are."""
+        """Return the number of actions."""
         return int(self.mean_rewards.shape[1])
 
 
 def named_probabilities(given: str | Sequence[float], n_contexts: int) -> FloatArray:
-    """Return context probabilities by name, "uniform" or "zipf:EXPONENT", or numbers as they are.
+    """Return context probabilities given as "uniform", "zipf:EXPONENT" or numbers.
 
-    Zipf's fall as rank to the power of minus the exponent.
+    Zipf probabilities are proportional to rank^-EXPONENT.
 
     >>> named_probabilities("zipf:1", 2).round(3).tolist()
     [0.667, 0.333]
@@ -179,8 +181,8 @@ def random_instance(
 def suboptimality(instance: Instance, action_probabilities: FloatArray) -> float:
     """Return the loss of a policy against the best one, for a good user.
 
-    That is V* - V = sum_s nu(s) (max_a mu(s, a) - sum_a pi(a | s) mu(s, a)), for action
-    probabilities pi of shape (n_contexts, n_actions).
+    It is V* - V = sum_s nu(s) (max_a mu(s, a) - sum_a pi(a | s) mu(s, a)), for action probabilities
+    pi of shape (n_contexts, n_actions).
     """
     expected_shape = instance.mean_rewards.shape
     sums_to_one = np.shape(action_probabilities) == expected_shape and np.allclose(

@@ -1,4 +1,4 @@
-"""Settings of simulations, and repetitions for several algorithms, spread over processes."""
+"""Settings of simulations, and parallel repetitions for several algorithms."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from unswayed.simulation.instances import (
 )
 
 MOST_CELLS, MOST_REWARDS = 10**7, 10**9
-"""Ours: a world holds a mean for each cell; a round holds a reward for each user and action,
-and a billion of them are 8 GB."""
+"""Ours: a world has a mean for each cell, and a round has a reward for each user and action; a
+billion of them take 8 GB."""
 
 PAPER_GAP = 0.3
 """The paper's: "we set the sub-optimality gap in all contexts approximately 0.3"."""
@@ -104,13 +104,13 @@ class Settings(WorldOptions):
             raise InputError("no algorithm is named: give at least one.")
         names = tuple(dict.fromkeys(find_algorithm(name).name for name in self.algorithms))
         object.__setattr__(self, "algorithms", names)
-        # Built once here, so that invalid settings are rejected before anything runs.
+        # Build one here, so that invalid settings are rejected before anything runs.
         make_attack(self.attack, self.knobs)
         self.crowd()
         self.instance(0)
 
     def match(self, algorithm: str, repetition: int, make: LearnerMaker | None = None) -> Match:
-        """Return a repetition of an algorithm, or of a given learner, ready to be played."""
+        """Return the match of one repetition of an algorithm, or of a given learner."""
         return Match(
             self.instance(repetition),
             make_attack(self.attack, self.knobs),
@@ -134,7 +134,7 @@ class Settings(WorldOptions):
 
     def instance(self, repetition: int) -> Instance:
         """Return the instance of one repetition, the same for all algorithms and attacks."""
-        probabilities = None  # without contexts random_instance refuses, as without actions
+        probabilities = None  # without contexts or actions, random_instance raises
         if self.contexts >= 1:
             probabilities = named_probabilities(self.context_probabilities, self.contexts)
         return random_instance(
@@ -150,7 +150,7 @@ class Settings(WorldOptions):
 
 
 Goal = Literal["suboptimality", "regret"]
-"""What is measured: the loss of the final policy, or the regret of good users while learning."""
+"""The measure: the loss of the final policy, or the regret of good users while learning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,7 @@ class Row:
     algorithm: str
     repetition: int
     loss: float  # the suboptimality, or the mean regret of the good users
-    spread: dict[str, float] | None = None  # of the regret: median, quantile_95 and worst
+    spread: dict[str, float] | None = None  # median, quantile_95 and worst of the regret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +171,8 @@ class Summary:
     mean: float
     stderr: float | None  # standard error of the mean; None for a single repetition
     repetitions: list[float]
-    spread: dict[str, float]  # mean of medians and quantiles, and the worst of all users; or empty
+    # Means of medians and quantiles, and the worst of all users; empty for suboptimality
+    spread: dict[str, float]
 
 
 def simulate(
@@ -199,8 +200,8 @@ def run_repetition(
 ) -> Row:
     """Run one algorithm in one repetition."""
     match = settings.match(algorithm, repetition)
-    # One BLAS thread everywhere: sums must not depend on their number, and parallel processes must
-    # not compete for cores.
+    # One BLAS thread, because sums depend on the number of threads and parallel processes must not
+    # compete for cores.
     with threadpool_limits(1):
         if goal == "suboptimality":
             return Row(algorithm=algorithm, repetition=repetition, loss=match.loss())
@@ -221,9 +222,9 @@ def repeated(
     processes: int,
     on_row: Callable[[Row], None],
 ) -> list[Row]:
-    """Return the row of each algorithm and repetition, in their order.
+    """Return the rows of all algorithms and repetitions, in order.
 
-    ``on_row`` is called with every finished row, in any order; for progress bars.
+    ``on_row`` is called for every finished row, in any order, for example for progress bars.
     """
     tasks = list(itertools.product(names, range(repetitions)))
     rows: dict[tuple[str, int], Row] = {}

@@ -12,29 +12,29 @@ from unswayed.compiled import compiled
 from unswayed.learners.baselines.tables import Baseline, index_of_best, means
 from unswayed.learners.interface import Setting
 
-# Ours: a common choice; it enters through a logarithm only.
+# Ours: a common choice; bounds depend on its logarithm only.
 FAILURE_PROBABILITY = 0.1
 
 
-# Ours: keeps the planned plays lambda/gap² positive for absurd rewards.
+# Ours: keeps the planned plays lambda/gap² positive for huge rewards.
 LARGEST_GAP = 1e9
 
 
 class PlannedEpochs(Baseline):
     """Plays actions in planned proportions and replans after each epoch, per context.
 
-    In an epoch the action with gap g is due n = lambda/g² plays, where
-    lambda = constant · ln(8 K log2(T) / delta); the epoch lasts N = ceil(sum of n) arrivals of the
-    context, each playing an action with probability n/sum of n. Its estimate is its reward sum over
-    the *planned* n, so that an adversary cannot steer the denominators.
+    An epoch plans n = lambda/g² plays of an action with gap g, where lambda = constant · ln(8 K
+    log2(T) / delta). It lasts N = ceil(sum of n) arrivals of the context, each of which plays an
+    action with probability n/(sum of n). The estimate of an action is its sum of rewards divided by
+    the *planned* n, so an adversary cannot influence the denominators.
 
-    A context's horizon T is taken to be its even share of all interactions. Before a context ends
-    its first epoch the means of that epoch are recommended (ours: the original algorithms minimise
+    The horizon T of a context is an equal share of all interactions. Until a context has completed
+    its first epoch, the means of that epoch are recommended (ours: the original algorithms minimise
     regret and recommend nothing).
     """
 
-    # Ours; 1024 in the theorem of Gupta, Koren and Talwar. Five full epochs, 120,314 plays, fit
-    # into the 125,000 plays per context of Figure 2(d); with the original constant epochs 1 and 2
+    # Ours; 1024 in the theorem of Gupta, Koren and Talwar. Five complete epochs, 120,314 plays, fit
+    # into the 125,000 plays per context of Figure 2(d); with the original constant, epochs 1 and 2
     # alone would take up to 225,809.
     constant = 8.0
 
@@ -43,10 +43,10 @@ class PlannedEpochs(Baseline):
         shape = (setting.n_contexts, setting.n_actions)
         logarithm = log(8 * setting.n_actions * log2(self.horizon) / FAILURE_PROBABILITY)
         self.unit_plays = self.constant * logarithm
-        # Gaps and planned plays of the running epoch, and estimates of the last complete one.
+        # Gaps and planned plays of the current epoch, and estimates of the last complete one.
         self.gaps, self.planned = np.ones(shape), np.full(shape, self.unit_plays)
         self.estimates = np.full(shape, np.nan)
-        # The running epoch of each context, from 1, and its remaining arrivals.
+        # The current epoch of each context, from 1, and its remaining arrivals.
         self.epochs, self.remaining = np.ones((2, setting.n_contexts), dtype=np.int64)
         self._thresholds = np.empty(shape)
         self._sums, self._counts = np.zeros((2, *shape))
@@ -55,7 +55,7 @@ class PlannedEpochs(Baseline):
 
     @abstractmethod
     def next_gaps(self, context: int) -> FloatArray:
-        """Return the gaps for the epoch after the one whose estimates were just made."""
+        """Return the gaps for the next epoch, from the estimates of the one that just ended."""
 
     def values(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
         is_first = self.epochs[:, None] == 1
@@ -65,7 +65,8 @@ class PlannedEpochs(Baseline):
         total = float(self.planned[context].sum())
         self.remaining[context] = ceil(total)
         self._thresholds[context] = np.cumsum(self.planned[context]) / total
-        self._thresholds[context, -1] = 1.0  # rounding must not leave a gap at the end
+        # Rounding must not make the last probability less than one
+        self._thresholds[context, -1] = 1.0
         self._sums[context] = 0.0
         self._counts[context] = 0.0
 
@@ -104,7 +105,7 @@ def _play_until_an_epoch_ends(
     remaining: IntArray,
     actions: IntArray,
 ) -> tuple[int, int]:
-    """Fill in actions; return how many, and whose epoch ended, -1 if arrivals ran out."""
+    """Play until an epoch ends; return the number of plays and the context, -1 if none ended."""
     for t in range(contexts.size):
         s = contexts[t]
         u = rng.random()
@@ -120,8 +121,7 @@ def _play_until_an_epoch_ends(
     return contexts.size, -1
 
 
-# Theirs: the share of its gap that is subtracted from an action's estimate in the search for the
-# best one.
+# Theirs: share of its gap that is subtracted from an action's estimate when the best one is chosen.
 CAUTION = 1.0 / 16.0
 
 
@@ -131,9 +131,9 @@ class Barbar(PlannedEpochs):
     After epoch m with estimates r: r* = max(r − gap/16) and the new gap is max(2^−m, r* − r).
 
     Guarantee: with a constant of 1024, rewards in [0, 1] and total corruption C, regret O(K C + sum
-    over actions of log(T) log(K log T/delta)/gap) with probability 1 − delta. C is linear in T when
-    a fixed share of the users lies: then the bound is void, which is what the paper's Figure 2(d)
-    shows. With ours there is no theorem, but at small sizes epochs do end.
+    over actions of log(T) log(K log T/delta)/gap) with probability 1 − delta. If a fixed share of
+    the users lies, C is linear in T and the bound is vacuous, as the paper's Figure 2(d) shows.
+    There is no theorem for our smaller constant, but with it epochs end at small sizes.
 
     Deviations: the constant, see :class:`PlannedEpochs`; gaps are capped at 10^9.
     """
@@ -146,17 +146,17 @@ class Barbar(PlannedEpochs):
 
 
 class LiuStyle(PlannedEpochs):
-    """Active actions share each epoch evenly, bad ones keep lambda/gap² plays.
+    """Active actions share each epoch evenly; bad ones get lambda/gap² plays.
 
-    In epoch m each active action is due lambda·4^(m−1) plays. After it, with r* the best estimate
-    among the active, an action is bad when r* − r > 2^−m, its gap is then r* − r, and active
-    otherwise; a bad action that looks good again comes back.
+    Epoch m plans lambda·4^(m−1) plays of each active action. After it, let r* be the best estimate
+    of an active action. An action with r* − r > 2^−m is bad, with gap r* − r; all others are
+    active, so a bad action can become active again.
 
-    Guarantee: none claimed. Liu, Li and Li (2021) prove that the corruption costs its sum once
-    rather than K times; as for BARBAR, a fixed share of lying users makes that sum linear in T.
+    Guarantee: none claimed. Liu, Li and Li (2021) prove a bound in which the corruption C enters
+    once instead of K times; as for BARBAR, C is linear in T if a fixed share of the users lies.
 
-    Deviations: "-style", because this follows a description of their method without the
-    communication between agents, not their full text; constants are those of BARBAR.
+    Deviations: "-style", because this follows a description of their method, not their full text,
+    and has no communication between agents; constants are those of BARBAR.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -174,22 +174,21 @@ class LiuStyle(PlannedEpochs):
 
 
 class ActiveArmElimination(Baseline):
-    """Layers that see fewer arrivals, and so less corruption, correct the layers below them.
+    """Layers with fewer arrivals, and so less corruption, correct the layers below them.
 
     Lykouris, Mirrokni and Paes Leme (2018), per context. Layer l = 1..ceil(log2 T) gets an arrival
-    with probability 2^−l (the remainder goes to layer 1). It plays the action it played least among
-    its active ones, or among those of the next layer that has any. An action whose mean in the
-    layer is more than the two widths below another active one is deleted from the layer and from
-    all layers before it. With n plays in the layer the width is sqrt(x) + x, x = log(4 K T
-    log2(T)/delta)/n.
+    with probability 2^−l (the remaining probability goes to layer 1). It plays its least-played
+    active action, or that of the next layer that has active actions. An action whose mean in the
+    layer is below that of another active action by more than the sum of their widths is deleted
+    from the layer and from all layers before it. With n plays in the layer the width is sqrt(x) +
+    x, x = log(4 K T log2(T)/delta)/n.
 
     Guarantee: rewards in [0, 1], total corruption C: regret O((K C log(KT/delta) + log T) · sum
-    over actions of log(KT/delta)/gap) with probability 1 − delta. C is linear in T when a fixed
-    share of the users lies, and the bound is void.
+    over actions of log(KT/delta)/gap) with probability 1 − delta. If a fixed share of the users
+    lies, C is linear in T and the bound is vacuous.
 
-    Deviations: T is a context's even share of all interactions. The original recommends nothing;
-    we recommend the best mean among the active actions of the first layer that has any, in that
-    layer's own table.
+    Deviations: T is an equal share of all interactions. The original recommends nothing; we
+    recommend the active action with the best mean in the first layer that has active actions.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -217,7 +216,7 @@ class ActiveArmElimination(Baseline):
         every = np.arange(self.setting.n_contexts)
         first = np.argmax(self.is_active.any(axis=2), axis=1)  # the last layer is never empty
         known = means(self.sums[every, first], self.counts[every, first])
-        # An active action without plays ranks below those with plays, but above deleted ones.
+        # Active actions without plays rank below those with plays, but above deleted ones.
         known = np.where(np.isnan(known), np.finfo(np.float64).min, known)
         return np.where(self.is_active[every, first], known, -np.inf)
 
@@ -256,7 +255,7 @@ def _play_layers(
 def _delete_beaten(
     sums: FloatArray, counts: FloatArray, is_active: BoolArray, layer: int, log_term: float
 ) -> None:
-    """Delete from layers 0..layer actions that are clearly worse than another in ``layer``."""
+    """Delete from layers 0..layer the actions that are significantly worse in ``layer``."""
     best_lower_end = -np.inf
     for a in range(counts.size):
         if is_active[layer, a] and counts[a] > 0:

@@ -1,4 +1,4 @@
-"""Baselines that keep tables of sums and counts: pooled or by user."""
+"""Baselines that keep tables of sums and counts, pooled over users or by user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Baseline(ABC):
 
     @property
     def horizon(self) -> float:
-        """A context's even share of all interactions, at least 2 so that its log2 is positive."""
+        """Interactions per context if all are equally frequent; at least 2, so log2 is positive."""
         setting = self.setting
         return max(setting.n_users * setting.interactions_per_user / setting.n_contexts, 2.0)
 
@@ -34,7 +34,7 @@ class Baseline(ABC):
                 f"users, contexts and outcomes have shapes {users.shape}, {contexts.shape} and "
                 f"{outcomes.shape}: give (n,), (n,) and (n, {n_actions})."
             )
-        # Compiled loops do not check their indices.
+        # Compiled loops do not check indices.
         for kind, codes, limit in (
             ("user", users, self.setting.n_users),
             ("context", contexts, self.setting.n_contexts),
@@ -63,7 +63,7 @@ class Baseline(ABC):
 def index_of_best(rng: np.random.Generator, values: FloatArray) -> int:
     """Index of the largest entry; ties are broken uniformly.
 
-    Randomness is drawn only if there is a tie.
+    A random number is drawn only if there is a tie.
     """
     best = values[0]
     n_best = 1
@@ -106,9 +106,9 @@ def play_by_rule(
 ) -> IntArray:
     """Play each arrival in its row of a table of shape (n_rows, n_actions), and update the row.
 
-    The index of ``UCB`` is UCB1's, mean + sqrt(2 ln n / plays), n the plays of the row so far;
-    actions without a play come first, ties are broken evenly. ``THOMPSON`` draws from
-    Normal(sum/(plays + 1), 1/(plays + 1)).
+    The index of ``UCB`` is that of UCB1, mean + sqrt(2 ln n / plays), where n is the number of
+    plays in the row so far; actions without a play come first, and ties are broken uniformly.
+    ``THOMPSON`` draws from Normal(sum/(plays + 1), 1/(plays + 1)).
     """
     n_actions = sums.shape[1]
     actions = np.empty(rows.size, dtype=np.int64)
@@ -137,7 +137,7 @@ def play_by_rule(
 
 
 class PooledMeans(Baseline):
-    """Means over all users of each context; recommends the best."""
+    """Mean rewards per context over all users; recommends the action with the best mean."""
 
     rule = UNIFORM
 
@@ -158,7 +158,7 @@ class NaiveMean(PooledMeans):
 
     Guarantee: without adversaries and with rewards in [0, 1], n plays of an action estimate its
     mean to within sqrt(ln(2/delta)/(2n)) with probability 1 − delta (Hoeffding). None under attack:
-    one user is enough if rewards are unbounded.
+    if rewards are unbounded, one user can change the decision.
 
     Deviations: none (not in the paper).
     """
@@ -168,8 +168,9 @@ class ThompsonSampling(PooledMeans):
     """Play the action whose draw from its posterior is largest; recommend the best mean.
 
     After n plays with reward sum x the posterior of an action is Normal(x/(n+1), 1/(n+1)): a
-    standard normal prior and a likelihood of variance one. Gaussian rather than Beta, because
-    rewards may be any real number, and because the guarantee asks nothing of their shape.
+    standard normal prior and a likelihood of variance one. The posterior is Gaussian rather than
+    Beta, because rewards may be any real number and the guarantee holds for any distribution on [0,
+    1].
 
     Guarantee: without adversaries and with rewards in [0, 1] of any distribution, the expected
     regret of a context is O(sqrt(A n ln A)) (Agrawal and Goyal 2013, the version with Gaussian
@@ -182,23 +183,23 @@ class ThompsonSampling(PooledMeans):
 
 
 class NaiveUCB(PooledMeans):
-    """One UCB1 table per context, fed by all users; recommends the best mean.
+    """UCB1 with one table per context for all users; recommends the best mean.
 
     Guarantee: without adversaries and with rewards in [0, 1], the regret in a context grows like
     sum over actions of 8 ln n / gap (Auer, Cesa-Bianchi and Fischer 2002, Theorem 1). None under
     attack: a share alpha of users moves every mean.
 
-    Deviations: none. The paper names the baseline without its index; this is UCB1's.
+    Deviations: none. The paper does not state the index of this baseline; we use that of UCB1.
     """
 
     rule = UCB
 
 
 class IndependentUCB(Baseline):
-    """One UCB1 table per user and context: nothing is shared, so nobody can be swayed.
+    """UCB1 with one table per user and context: users cannot influence each other.
 
-    Guarantee: a user's policy depends on that user's rewards alone, whatever the others do; the
-    price is O(S A / epsilon²) interactions of every user. Rewards in [0, 1].
+    Guarantee: a user's policy depends on that user's rewards alone, whatever others do; this costs
+    O(S A / epsilon²) interactions per user. Rewards in [0, 1].
 
     Deviations: none. Takes 16 bytes for each of the L·S·A cells.
     """
@@ -214,6 +215,6 @@ class IndependentUCB(Baseline):
 
     def values(self, users: IntArray) -> FloatArray:
         if np.size(users) == 0:
-            raise InputError("no users to average over: name at least one user.")
+            raise InputError("there are no users to average over; give at least one user.")
         shape = (-1, self.setting.n_contexts, self.setting.n_actions)
         return means(self.sums.reshape(shape)[users], self.counts.reshape(shape)[users])

@@ -1,1 +1,1 @@
-"""Attacks: the rewards that colluders report, each using only the knowledge that it declares."""
+"""Attacks: what colluders report; each uses only the knowledge that it declares."""

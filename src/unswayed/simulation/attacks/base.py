@@ -1,4 +1,4 @@
-"""The interface of attacks: accounts that choose contexts and rewards, and helpers to do so."""
+"""The interface of attacks, and helpers for choosing contexts and rewards."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Knob = float | int | str
 
 
 class Knowledge(Flag):
-    """Knowledge of a coalition beyond its own accounts, its aim and the size of the world.
+    """What a coalition knows besides its own accounts, its aim and the size of the world.
 
-    An oblivious attack knows nothing more; flags combine with ``|``.
+    An oblivious attack knows nothing else; flags are combined with ``|``.
     """
 
     OBLIVIOUS = 0
@@ -42,23 +42,23 @@ class Knowledge(Flag):
 
 
 class ForbiddenKnowledgeError(RuntimeError):
-    """An attack asked for something that it does not claim to know."""
+    """Raised if an attack asks for something that it does not claim to know."""
 
 
 LOUD_DEVIATIONS = 2.0
-"""Ours: without natural ends, "the largest reward" is the top mean plus two deviations."""
+"""Ours: for unbounded rewards, "the largest reward" is the top mean plus two deviations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """Goal of the coalition: in each context one action up and one down.
+    """Goal of the coalition: in each context, one action to promote and one to demote.
 
-    A goal is not knowledge: a seller knows which product to promote and which rival to harm
-    without knowing what either is worth. The arena names the best action as the rival.
+    A goal is not knowledge: a seller knows which product to promote and which rival to harm without
+    knowing the value of either. The arena chooses the best action as the rival.
     """
 
     target: IntArray  # shape (n_contexts,), the action to promote
-    rival: IntArray  # the same, to demote
+    rival: IntArray  # shape (n_contexts,), the action to demote
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +85,12 @@ class Briefing:
 
     @property
     def n_accounts(self) -> int:
-        """Return how many accounts the coalition holds."""
+        """Return the number of accounts of the coalition."""
         return int(self.accounts.size)
 
     @property
     def alpha(self) -> float:
-        """Return the coalition's true share of the users, which it can count."""
+        """Return the coalition's true share of the users, which every coalition knows."""
         return self.n_accounts / self.n_users
 
     @property
@@ -117,7 +117,7 @@ class Briefing:
         return np.argsort(-self.mean_rewards, axis=1, kind="stable")
 
     def honest_rewards(self, means: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Draw rewards as good users with these means would; same shape as ``means``."""
+        """Draw rewards like good users with these means; same shape as ``means``."""
         instance = self._bandit("honest_rewards")
         return draw_rewards(means, law=instance.law, deviation=instance.deviation, rng=rng)
 
@@ -155,14 +155,14 @@ def reward_ends(instance: Instance) -> tuple[float, float]:
 class Turn:
     """The coalition's arrivals of one round, in order."""
 
-    round_number: int  # from 0; a round has about one arrival per user
-    accounts: IntArray  # shape (n,), positions in `Briefing.accounts`; one may come twice
-    contexts: IntArray  # shape (n,), drawn by nature, or chosen by the accounts
+    round_number: int  # number of the round, from 0; a round has about one arrival per user
+    accounts: IntArray  # shape (n,), positions in `Briefing.accounts`; may contain duplicates
+    contexts: IntArray  # shape (n,), drawn at random, or chosen by the accounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedRound:
-    """What happened in one round, for attacks that see histories; all shapes (n_arrivals,)."""
+    """What happened in one round, for attacks that see histories; all arrays (n_arrivals,)."""
 
     round_number: int
     users: IntArray
@@ -173,7 +173,7 @@ class PlayedRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """The world as a coalition sees it when it registers its accounts, before any arrivals."""
+    """What a coalition knows when it registers its accounts, before any arrivals."""
 
     n_users: int
     n_accounts: int
@@ -184,19 +184,19 @@ class Offer:
 
 @dataclass_transform(kw_only_default=True)
 class Attack(ABC):
-    """A coalition's plan. Its class defines its name, summary and knowledge.
+    """Base class of attacks. Its class defines its name, summary and knowledge.
 
-    An attack object plays one run: `begin` first, then for every round `contexts`, `rewards` and,
-    if it knows histories, `observe`. Subclasses become dataclasses, and their fields are the knobs.
-    Unless they are given, the name is that of the class (``TrimEdge`` is "trim-edge"), and the
-    summary the first line of its docstring.
+    An object is used for one run: first `begin`, then for every round `contexts`, `rewards` and, if
+    it knows histories, `observe`. Subclasses become dataclasses, and their fields are the knobs.
+    The name defaults to that of the class (``TrimEdge`` is "trim-edge"), and the summary to the
+    first line of its docstring.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     knows: Knowledge = Knowledge.OBLIVIOUS
     is_eager: bool = False
-    """Whether the accounts come as often as the arrival bound c_L lets them."""
+    """Whether the accounts come as often as the bound c_L allows."""
 
     briefing: Briefing
     rng: np.random.Generator
@@ -216,7 +216,7 @@ class Attack(ABC):
                 one.metadata["check"](one.name, getattr(self, one.name))
 
     def enrol(self, offer: Offer, rng: np.random.Generator) -> IntArray | None:  # noqa: ARG002 - a hook
-        """Return the user codes to register under, shape (n_accounts,); None takes random ones."""
+        """Return the user codes of the accounts, shape (n_accounts,), or None for random ones."""
         return None
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
@@ -229,7 +229,7 @@ class Attack(ABC):
         self.rng = rng
 
     def contexts(self, turn: Turn) -> IntArray:
-        """Return the contexts of the arrivals, shape (n,); by default those drawn by nature."""
+        """Return the contexts of the arrivals, shape (n,); by default those drawn at random."""
         return turn.contexts
 
     @abstractmethod
@@ -237,11 +237,11 @@ class Attack(ABC):
         """Return the reward of each action, shape (n, n_actions)."""
 
     def target(self, turn: Turn) -> IntArray:
-        """Return the action that each arrival promotes, shape (n,)."""
+        """Return the action to promote for each arrival, shape (n,)."""
         return self.briefing.aim.target[turn.contexts]
 
     def rival(self, turn: Turn) -> IntArray:
-        """Return the action that each arrival demotes, shape (n,)."""
+        """Return the action to demote for each arrival, shape (n,)."""
         return self.briefing.aim.rival[turn.contexts]
 
     def honest(self, turn: Turn) -> FloatArray:
@@ -261,26 +261,26 @@ class Attack(ABC):
         rewards[rows, actions[rows]] = value
 
     def observe(self, played: PlayedRound) -> None:  # noqa: B027 - most attacks see nothing
-        """Observe a played round; only attacks that know histories are shown any."""
+        """Observe a played round; called only for attacks that know histories."""
 
 
 def fraction(default: float) -> float:
-    """Return the field of a knob in [0, 1]."""
+    """Return a dataclass field for a knob in [0, 1]."""
     return knob(default, lambda value: 0.0 <= value <= 1.0, "it must lie between 0 and 1")
 
 
 def positive(default: float) -> float:
-    """Return the field of a knob that is positive and finite."""
+    """Return a dataclass field for a positive, finite knob."""
     return knob(default, lambda value: 0.0 < value < np.inf, "it must be positive and finite")
 
 
 def at_least(lowest: int, default: int) -> int:
-    """Return the field of a knob with a smallest value."""
+    """Return a dataclass field for a knob with a smallest value."""
     return knob(default, lambda value: value >= lowest, f"at least {lowest} is needed")
 
 
 def one_of(choices: Iterable[str], default: str, *, kind: str) -> str:
-    """Return the field of a knob that names one of several choices."""
+    """Return a dataclass field for a knob with several choices."""
     names = dict.fromkeys(choices)
     return field(
         default=default, metadata={"check": lambda _, value: find(value, names, kind=kind)}
@@ -288,7 +288,7 @@ def one_of(choices: Iterable[str], default: str, *, kind: str) -> str:
 
 
 def knob(default: N, is_valid: Callable[[N], bool], rule: str) -> N:
-    """Return the field of a knob with a rule."""
+    """Return a dataclass field for a knob, with a rule for valid values."""
 
     def check(knob: str, value: N) -> None:
         if not is_valid(value):
@@ -302,10 +302,10 @@ MEMORY_PER_CELL = 32
 
 
 class Replaying(Attack):
-    """An attack that sees histories and replays good users' past rewards as cover.
+    """Base class of attacks that see histories and replay good users' past rewards as cover.
 
-    Unseen actions get an uninformative reward: a coin flip if rewards are binary, otherwise the
-    middle of the range.
+    Actions without history get an uninformative reward: a coin flip if rewards are binary,
+    otherwise the middle of the range.
     """
 
     knows = Knowledge.HISTORIES

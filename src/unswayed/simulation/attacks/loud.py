@@ -1,4 +1,4 @@
-"""Attacks with one rule for all rewards, and profiles that look ordinary except on the target."""
+"""Attacks that report extreme rewards, and profiles that look ordinary except on the target."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from unswayed.simulation.attacks.base import (
 
 
 class Loud(Attack):
-    """One end of the range for the targeted action, the other end for all others."""
+    """Report one end of the range for the targeted action, the other end for all others."""
 
     # probability that the targeted action gets the lie instead of a coin flip
     strength: float = fraction(1.0)
@@ -67,9 +67,9 @@ class FrequencyFlood(Push):
 class ContextPoisoning(Push):
     """Push from the most frequent contexts (mode=crowd) or from the rarest (mode=inflate).
 
-    The frequency of contexts is estimated from those that nature gives to the coalition's accounts.
-    A crowd visits any of the A most frequent contexts (the paper's S₊); to inflate, all visit the
-    rarest context, so that it looks frequent.
+    The frequency of contexts is estimated from the random contexts of the coalition's accounts.
+    With mode=crowd, accounts visit the A most frequent contexts (the paper's S₊); with
+    mode=inflate, all visit the rarest context, so that it appears frequent.
     """
 
     knows = Knowledge.ALGORITHM
@@ -100,8 +100,8 @@ class Honest(Attack):
 class Flip(Attack):
     """The mean reward with its sign flipped (mirrored at 1/2 when rewards are binary).
 
-    ``strength`` is how far the flipped mean lies from the centre, in units of the honest mean's
-    distance. A plain mean keeps its order until it exceeds (1 - alpha) / alpha.
+    ``strength`` is the distance of the flipped mean from the centre, relative to that of the honest
+    mean. Plain means keep their order up to a strength of (1 - alpha) / alpha.
     """
 
     knows = Knowledge.BANDIT
@@ -144,11 +144,11 @@ class HeavyTail(Attack):
 class IdGrinding(Push):
     """Push from account names chosen to fall into one group of a guessable assignment.
 
-    The coalition hashes candidate names as the algorithm does, with its guess of the secret. Of
-    the group's names it takes the share that freely chosen names would give it,
-    alpha A / (1 - alpha + alpha A) instead of alpha; the other accounts have random names. With a
-    wrong guess of the secret, its names fall into random groups. The default is all zeros, as if
-    the hash were not keyed.
+    The coalition hashes candidate names as the algorithm does, with its guess of the secret. It
+    takes the share of the group's names that it would have with freely chosen names, alpha A / (1 -
+    alpha + alpha A) instead of alpha; the other accounts have random names. With a wrong guess of
+    the secret, the names fall into random groups. The default guess is all zeros, which is right if
+    the hash is not keyed.
     """
 
     knows = Knowledge.ALGORITHM
@@ -197,7 +197,7 @@ class Shilling(Attack):
 
 
 class Average(Shilling):
-    """Each action's average over contexts, except the highest reward for the target."""
+    """Average reward of each action over contexts, except the highest reward for the target."""
 
     def profile(self, turn: Turn) -> FloatArray:
         averages = self.briefing.context_probabilities @ self.briefing.mean_rewards
@@ -216,17 +216,17 @@ class Bandwagon(Shilling):
 
 
 class PowerUser(Shilling):
-    """Accounts that come as often as c_L allows, honest except that they praise the target."""
+    """Honest except on the target, from accounts that come as often as c_L allows."""
 
     is_eager = True
 
 
 class RunnerUpSwap(Attack):
-    """Swap best and runner-up, and be honest about everything else.
+    """Swap the rewards of best and runner-up; honest otherwise.
 
     ``strength`` is the probability that a reward is the end of the range (highest for the
     runner-up, lowest for the best); otherwise it is an honest draw of the other action. 0 is a pure
-    exchange, which a plain mean survives; 1 is the loudest.
+    swap, which does not change the order of plain means; 1 is the most extreme.
     """
 
     knows = Knowledge.BANDIT

@@ -1,4 +1,4 @@
-"""All attacks by name, wrappers that play others part of the time, and parsing of knobs."""
+"""All attacks by name, wrappers that use another attack part of the time, and knob parsing."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ __all__ = ["ATTACKS", "Knob", "attacks_by_name", "knobs_of", "make_attack"]
 
 
 class Wrapper(Replaying):
-    """Play another attack while awake, and replay good users' histories while asleep.
+    """Base class of attacks that use another attack while awake and replay histories while asleep.
 
-    It knows histories, and whatever the inner attack knows; the inner attack learns only its own
-    share.
+    The wrapper knows histories and whatever the inner attack knows; the inner attack gets only the
+    knowledge that it declares.
     """
 
     inner: Attack
@@ -46,7 +46,7 @@ class Wrapper(Replaying):
 
     @abstractmethod
     def is_awake(self, round_number: int) -> bool:
-        """Return whether the inner attack plays this round."""
+        """Return whether the inner attack is used in this round."""
 
     def enrol(self, offer: Offer, rng: np.random.Generator) -> IntArray | None:
         return self.inner.enrol(offer, rng)
@@ -72,8 +72,8 @@ class Wrapper(Replaying):
 class Sleeper(Wrapper):
     """Replays good histories for a while, then plays another attack.
 
-    ``wake`` is the share of the rounds slept through. The default is the part that the paper's
-    method spends on context probabilities before it uses rewards.
+    ``wake`` is the share of rounds before the attack starts. The default is the phase in which the
+    paper's method estimates context probabilities and ignores rewards.
     """
 
     wake: float = fraction(0.2)
@@ -83,7 +83,7 @@ class Sleeper(Wrapper):
 
 
 class OnOff(Wrapper):
-    """Replays good histories and plays another attack in turns, epoch by epoch."""
+    """Replays good histories and plays another attack in alternating epochs."""
 
     period: int = at_least(1, 5)  # rounds per epoch; the first epoch is honest
 
@@ -144,9 +144,9 @@ def knobs_of(kind: type[Attack]) -> dict[str, Knob]:
 
 
 def make_attack(name: str, knobs: Mapping[str, Knob] | None = None) -> Attack:
-    """Create a fresh attack from its name and knobs; text is parsed as the type of the default.
+    """Create a new attack from its name and knobs; text is converted to the type of the default.
 
-    Attacks that wrap another name it by ``inner``, and its knobs start with ``inner.``.
+    Wrappers name their attack by ``inner``, and the knobs of that attack start with ``inner.``.
 
     >>> make_attack("push", {"strength": "0.5"})
     Push(strength=0.5, filler=0.0)

@@ -1,4 +1,4 @@
-"""Quiet attacks: shifts from best to runner-up, lies spread over accounts, and hiding urns.
+"""Inconspicuous attacks: shifts from best to runner-up, lies spread over accounts, hiding urns.
 
 Shifts are sized to evade filters or trimming, or to incriminate honest users.
 """
@@ -31,14 +31,14 @@ from unswayed.simulation.attacks.base import (
 
 
 class Shifting(Attack):
-    """Honest draws, shifted and noise-free where a shift applies; binary ones drawn with it."""
+    """Honest draws, except that shifted rewards have no noise; binary ones have a shifted mean."""
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         super().begin(briefing, rng)
         signs = np.zeros((briefing.n_contexts, briefing.n_actions))
         np.put_along_axis(signs, briefing.ranking[:, :2], np.array([[-1.0, 1.0]]), axis=1)
         self.direction = signs * briefing.reward_deviations
-        # Shifts of accounts in contexts, in deviations of a reward.
+        # Shifts of accounts in contexts, in standard deviations of a reward.
         self.sizes: FloatArray = np.zeros((briefing.n_accounts, briefing.n_contexts))
 
     def shifts(self, turn: Turn) -> list[FloatArray]:
@@ -57,15 +57,15 @@ class Shifting(Attack):
 
 
 class HideInCovariance(Shifting):
-    """Best-to-runner-up shift just below an eigenvalue threshold, over k directions.
+    """Shift from best to runner-up just below an eigenvalue threshold, over k directions.
 
     Under uniform play, a user's summed residuals along the direction "runner-up up, best down, in
     every context" have variance sigma² m over its m = 2 N / A plays there. Accounts without noise
-    that all lie D from the mean add alpha (1 - alpha) D², so the variance is T times the honest
-    one for D = sigma sqrt(m) sqrt((T - 1 + alpha) / (alpha (1 - alpha))): a shift of D / m a play.
-    With k directions the coalition splits into k parts, each with its own share of the contexts;
-    each part is smaller, so it may shift farther. T, the threshold, is the largest top eigenvalue,
-    relative to the honest one, that passes undetected.
+    that all lie D from the mean add alpha (1 - alpha) D², so the variance is T times the honest one
+    for D = sigma sqrt(m) sqrt((T - 1 + alpha) / (alpha (1 - alpha))), that is, a shift of D / m per
+    play. With k directions the coalition splits into k parts, each with its own share of the
+    contexts; each part is smaller, so its shift may be larger. The threshold T is the largest top
+    eigenvalue that is not detected, relative to the honest one.
     """
 
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
@@ -80,7 +80,7 @@ class HideInCovariance(Shifting):
         part = briefing.alpha / parts
         plays = 2.0 * briefing.interactions_per_user / briefing.n_actions
         inflation = (self.threshold - 1.0 + part) / max(part * (1.0 - part), 1e-12)
-        # A part sees only its own contexts, 1 / parts of the plays.
+        # A part lies in its own contexts only, which have 1 / parts of the plays.
         self.sizes += np.sqrt(inflation * parts / plays) * is_own
 
 
@@ -89,11 +89,11 @@ class VarianceShell(Shifting):
 
     A good user's residuals over N plays have norm sigma sqrt(N). Each account reaches that norm
     without any noise, by a shift of sigma A sqrt(S / (2 N)) on the 2 S cells of best and runner-up
-    with N / (S A) plays each. Norms look ordinary; directions do not.
+    with N / (S A) plays each. Their norms are ordinary, but not their directions.
     """
 
     knows = Knowledge.BANDIT
-    radius: float = positive(1.0)  # the distance, in units of a typical good user's
+    radius: float = positive(1.0)  # distance relative to that of a typical good user
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         super().begin(briefing, rng)
@@ -102,13 +102,13 @@ class VarianceShell(Shifting):
 
 
 class Subtractive(Attack):
-    """Honest draws with one tail withheld: best of k for the target, worst for the rival.
+    """Honest draws without one tail: the best of k for the target, the worst for the rival.
 
     Every reward is one that a good user may give; only the other tail is missing.
     """
 
     knows = Knowledge.BANDIT
-    draws: int = at_least(1, 4)  # number of honest draws to choose from; 1 is honest
+    draws: int = at_least(1, 4)  # number of honest draws to choose from; 1 means honest
 
     def rewards(self, turn: Turn) -> FloatArray:
         briefing = self.briefing
@@ -124,23 +124,23 @@ class Subtractive(Attack):
 class Framing(Shifting):
     """Shifts too small to change decisions, designed to incriminate honest users.
 
-    A search for two populations finds them, and only one of the two hypotheses changes decisions:
-    the wrong one, in which the colluders are the users who favour the best action most. Accounts
-    have no noise, so that honest users have the long tails. Decoys are far on the other side, so
-    that users who favour the best action do not look like the majority.
+    A method that looks for two populations finds them. Only the wrong one of the two hypotheses
+    changes decisions: that the colluders are the users who favour the best action most. Accounts
+    have no noise, so that honest users appear to have long tails. Decoys are far on the other side,
+    so that users who favour the best action do not appear to be the majority.
     """
 
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
-    strength: float = positive(0.7)  # pull on the mean of all users, in gaps; 1 changes decisions
-    decoys: float = fraction(0.0)  # share of the accounts that pull the other way
-    reach: float = positive(3.0)  # how much farther a decoy pulls than other accounts
+    strength: float = positive(0.7)  # effect on the mean of all users, in gaps; 1 changes decisions
+    decoys: float = fraction(0.0)  # share of the accounts that shift the other way
+    reach: float = positive(3.0)  # shift of a decoy, relative to that of other accounts
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.decoys * (1.0 + self.reach) >= 1.0:
             raise InputError(
-                f"decoys is {self.decoys}: decoys that reach {self.reach:g} times as far undo the "
-                f"pull of all others; give fewer than {1.0 / (1.0 + self.reach):.3g}."
+                f"decoys is {self.decoys}: decoys that reach {self.reach:g} times as far cancel "
+                f"the effect of all others; give fewer than {1.0 / (1.0 + self.reach):.3g}."
             )
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
@@ -151,12 +151,12 @@ class Framing(Shifting):
         ranked = np.sort(briefing.mean_rewards, axis=1)
         gaps = ranked[:, -1] - ranked[:, -2]
         net = 1.0 - self.decoys * (1.0 + self.reach)
-        # Best and runner-up are moved by half of it each.
+        # Best and runner-up are shifted by half of it each.
         pull = self.strength * gaps / (2.0 * max(briefing.alpha, 1e-12) * net)
         self._pull = pull[:, None] * np.sign(self.direction)
 
     def shifts(self, turn: Turn) -> list[FloatArray]:
-        """Pull to the runner-up, and let decoys pull the other way."""
+        """Shift towards the runner-up; decoys shift the other way."""
         is_decoy = self._is_decoy[turn.accounts, None]
         return [
             factor * self._pull[turn.contexts] * who
@@ -165,7 +165,7 @@ class Framing(Shifting):
 
 
 class Scapegoats(Framing):
-    """Changes decisions, with a few accounts far on the other side.
+    """Shifts that change decisions, with a few accounts far on the other side.
 
     These are meant to be flagged in place of the others, or to make the others look like the
     majority.
@@ -179,9 +179,9 @@ class HidingOneSided(Attack):
     """The paper's E^(n): histories that make the best action look like the runner-up.
 
     Rewards of contested actions come from urns whose counts hide which action is best. Every
-    account has an urn of ``plays`` rewards for each context. It is drawn from at each visit of the
-    context, whether or not the contested action is then played: the order in an urn is uniformly
-    random, so any part of it is hidden as well as its beginning.
+    account has an urn of ``plays`` rewards for each context. Each visit of the context draws from
+    it, even if the contested action is not played: the order of draws is uniformly random, so any
+    subset of them is hidden as well as the first ones.
     """
 
     name = "hiding"
@@ -193,7 +193,8 @@ class HidingOneSided(Attack):
         super().begin(briefing, rng)
         if not briefing.is_binary:
             raise InputError(
-                f"attack {self.name} hides in counts of ones and zeros: it needs Bernoulli rewards."
+                f"attack {self.name} hides in counts of ones and zeros: it requires Bernoulli "
+                "rewards."
             )
         self._ranking = briefing.ranking
         if briefing.n_accounts:
@@ -211,7 +212,7 @@ class HidingOneSided(Attack):
         briefing = self.briefing
         best, runner_up = briefing.mean_rewards[context, self._ranking[context, :2]]
         if best <= runner_up:
-            return []  # a tie needs no hiding
+            return []  # ties need not be hidden
         visits = briefing.interactions_per_user * briefing.context_probabilities[context]
         plays = self.plays or max(1, round(visits))
         arguments = (best - runner_up, plays, briefing.alpha)
@@ -224,7 +225,7 @@ class HidingOneSided(Attack):
 
 
 class HidingTwoSided(HidingOneSided):
-    """The pair of hiding coalitions: best and runner-up get histories that look alike."""
+    """The pair of hiding coalitions: best and runner-up get identically distributed histories."""
 
     is_two_sided: ClassVar[bool] = True
 
@@ -232,8 +233,8 @@ class HidingTwoSided(HidingOneSided):
 class Focus(Attack):
     """Honest except on target and rival in a few contexts, the same for all accounts.
 
-    Too few coordinates change for a spectrum to reveal it. In rare contexts, searches that start
-    with frequent ones miss it.
+    So few coordinates change that the spectrum does not reveal the attack. In rare contexts,
+    methods that search frequent contexts first miss it.
     """
 
     knows = Knowledge.BANDIT
@@ -244,8 +245,8 @@ class Focus(Attack):
         super().begin(briefing, rng)
         order = rng.permutation(briefing.n_contexts)
         if self.mode != "random":
-            # Equally frequent contexts are ordered randomly: the sort is stable on the shuffled
-            # order.
+            # Equally frequent contexts are in random order, since the stable sort starts from a
+            # shuffled order.
             frequencies = briefing.context_probabilities[order]
             sign = -1.0 if self.mode == "frequent" else 1.0
             order = order[np.argsort(sign * frequencies, kind="stable")]
@@ -261,12 +262,11 @@ class Focus(Attack):
 
 
 class Ladder(Shifting):
-    """Best-to-runner-up shifts of all sizes, so that each account looks like the next.
+    """Shifts from best to runner-up of all sizes, so that each account is similar to the next.
 
-    Clustering that joins users who look alike, link by link, puts everybody into one
-    cluster: the first rung looks like a good user, each rung like the next, and the accounts on the
-    top pull as far as they like. Accounts have no noise in the cells where they lie, so that
-    neighbours look alike for longer.
+    Single-linkage clustering then puts everybody into one cluster: the first rung is similar to a
+    good user, each rung to the next, and the accounts at the top can shift arbitrarily far.
+    Accounts have no noise in the cells where they lie, so that neighbours remain similar.
     """
 
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
@@ -282,19 +282,19 @@ class Ladder(Shifting):
 
 
 FARTHEST_EDGE = 5.0
-"""Ours: where trimming no longer covers the coalition the edge is at infinity; this stands for
-it."""
+"""Ours: finite substitute for an edge at infinity, where trimming no longer covers the
+coalition."""
 
 LARGEST_MEMORY = 50_000_000
-"""Ours: maximum number of cells over all accounts that are kept in memory, 0.6 GB."""
+"""Ours: maximum number of cells over all accounts that are kept in memory (0.6 GB)."""
 
 
 def trim_edge(*, alpha: float, trim: float) -> float:
-    """Return where user means should lie, in standard deviations of good users' means.
+    """Return the position of colluders' means, in standard deviations of good users' means.
 
     With a share ``trim`` cut at each end, x* = Phi^-1(1 - (trim - alpha) / (1 - alpha)): the good
-    users beyond x* and the coalition together are exactly the share that is cut. The bias is then
-    as large as with infinite rewards, but the rewards look ordinary.
+    users beyond x* and the coalition together are exactly the share that is trimmed. The bias is
+    then as large as with infinite rewards, but the rewards look ordinary.
 
     >>> round(trim_edge(alpha=0.1, trim=0.2), 4)
     1.2206
@@ -306,17 +306,18 @@ def trim_edge(*, alpha: float, trim: float) -> float:
 
 
 class TrimEdge(Replaying):
-    """Account means just where trimming stops: up on the target, down on the rival.
+    """Account means exactly where trimming stops: high for the target, low for the rival.
 
     Means and deviations of good users are estimated from the histories. Each reward tops up the
     account's total in that (context, action) to n mu + x* sigma sqrt(n), so that its mean over n
     plays lies x* deviations of such a mean from mu. Binary totals are rounded. In each round, an
-    account's first visit to a context makes up for the deficit, the others add their own part.
-    Other actions replay good histories.
+    account's first visit to a context compensates the whole deficit, and the other visits add their
+    own part. For other actions, good histories are replayed.
     """
 
     knows = Knowledge.ALGORITHM | Knowledge.HISTORIES
-    trim: float = fraction(0.0)  # share cut at each end; 0: the package's rule for L / A users
+    # Share trimmed at each end; 0 for the package's rule for L / A users
+    trim: float = fraction(0.0)
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         super().begin(briefing, rng)
@@ -334,7 +335,7 @@ class TrimEdge(Replaying):
         if briefing.n_accounts * shape[0] * shape[1] > LARGEST_MEMORY:
             raise InputError(
                 f"attack {self.name} keeps a total for every account, context and action, which "
-                "is too much here: take fewer users, contexts or actions."
+                "needs too much memory here: use fewer users, contexts or actions."
             )
         self._account_of_user = np.full(briefing.n_users, -1)
         self._account_of_user[briefing.accounts] = np.arange(briefing.n_accounts)
@@ -378,8 +379,8 @@ class TrimEdge(Replaying):
             result: FloatArray = n * means + edge * deviations * np.sqrt(n)
             return result
 
-        # If every visit of a round made up for the whole deficit, totals would overshoot more in
-        # every round.
+        # If every visit of a round compensated the whole deficit, totals would overshoot
+        # increasingly.
         rewards = total(plays + 1) - np.where(earlier == 0, self._sums[places], total(plays))
         if self.briefing.is_binary:
             rewards = (rewards > 0.5).astype(np.float64)
@@ -387,13 +388,13 @@ class TrimEdge(Replaying):
 
 
 DIRECTIONS = {"up": (1.0, 0.0), "down": (0.0, -1.0), "both": (1.0, -1.0)}
-"""Signs of the lie on target and rival."""
+"""Signs of the lies on target and rival."""
 
 
 class ShiftedReplay(Replaying):
-    """Replays good users' rewards, moved up on the target and down on the rival."""
+    """Replays good users' rewards, raised for the target and lowered for the rival."""
 
-    # in ranges of rewards; for binary ones, the probability of a lie
+    # relative to the range of rewards; for binary rewards, the probability of a lie
     magnitude: float = fraction(0.3)
     direction: str = one_of(DIRECTIONS, "both", kind="direction")
 
