@@ -1,4 +1,4 @@
-"""The paper's algorithms and base cases on plain arrays, with exchangeable estimators."""
+"""The paper's algorithms and base cases for plain arrays, with a choice of estimators."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def events(columns: Columns) -> list[literal_twin.Event]:
 
 @pytest.mark.parametrize(("S", "A"), [(3, 4), (4, 2)])
 def test_algorithms_equal_their_literal_twins(rng: np.random.Generator, S: int, A: int) -> None:
-    """With at most as many contexts as actions all of them are in S₊, else the A most frequent."""
+    """If there are no more contexts than actions, all are in S₊; otherwise the A most frequent."""
     columns = plays(rng, S=S, A=A, sticky=min(S, A), L=60, N=60)
-    # Contexts that were kept are the likelier ones, too, so that both find the same S₊.
+    # Sticky contexts are also the most probable ones, so that both find the same S₊.
     keep = (columns[1] < min(S, A)) | (rng.random(len(columns[0])) < 0.5)
     columns = tuple(column[keep] for column in columns)  # type: ignore[assignment]
     T0 = 1200
@@ -73,15 +73,15 @@ def test_algorithms_equal_their_literal_twins(rng: np.random.Generator, S: int, 
 def test_base_case_1_finds_the_best_arm_with_every_estimator(
     rng: np.random.Generator, univariate: Any
 ) -> None:
-    """Many arms, one context; Lugosi and Mendelson's needs a small share and many users."""
+    """Lugosi and Mendelson's estimator needs a small share of bad points and many users."""
     is_split = univariate == "lugosi-mendelson"
     columns = plays(rng, S=1, A=5, sticky=1, L=4000 if is_split else 400, N=10)
     alpha = ALPHA
     if is_split:
-        honest = columns[0] >= ALPHA * 4000 - 20  # half a percent of the colluders are left
+        honest = columns[0] >= ALPHA * 4000 - 20  # only half a percent of the users collude
         columns, alpha = tuple(column[honest] for column in columns), 0.01  # type: ignore[assignment]
     else:
-        assert plain_choice(columns, 1, 5).tolist() == [BAD]  # the negative control
+        assert plain_choice(columns, 1, 5).tolist() == [BAD]  # negative control
     found = paper.base_case_1(*columns, alpha=alpha, univariate=univariate)
     assert found.policy.tolist() == [1]
     assert (found.S_plus.tolist(), found.S_minus.tolist(), found.nu.tolist()) == ([0], [], [1.0])
@@ -93,13 +93,13 @@ def test_base_case_2_finds_the_best_actions_with_every_estimator(
 ) -> None:
     """Many contexts, two actions."""
     columns = plays(rng, S=20, A=2, sticky=0, L=600, N=60)
-    assert (plain_choice(columns, 20, 2) == BAD).all()  # the negative control
+    assert (plain_choice(columns, 20, 2) == BAD).all()  # negative control
     found = paper.base_case_2(*columns, alpha=ALPHA, multivariate=multivariate)
     assert (found.policy == 1).all()
     assert (found.S_plus.tolist(), found.S_minus.tolist()) == ([], list(range(20)))
 
 
-def test_an_estimator_of_ones_own_sees_points_of_groups_and_rows_of_users(
+def test_custom_estimators_get_points_of_groups_and_rows_of_users(
     rng: np.random.Generator,
 ) -> None:
     columns = plays(rng, S=4, A=2, sticky=2, L=100, N=40)
@@ -116,14 +116,14 @@ def test_an_estimator_of_ones_own_sees_points_of_groups_and_rows_of_users(
         return np.asarray(np.median(rows, axis=0))
 
     paper.algorithm_2(*columns, alpha=ALPHA, univariate=univariate, multivariate=multivariate)
-    # Two groups in each of two contexts have 100 users together.
+    # The two groups in each of two contexts have 100 users in total.
     assert len(seen["points"]) == 4
     assert sum(size for (size,) in seen["points"]) == 200
-    # Both passes of Algorithm 1 have a column a context, the recovery one a rare cell.
+    # Both passes of Algorithm 1 have a column per context, the recovery has one per rare cell.
     assert seen["rows"] == [(100, 4), (100, 4), (100, 4)]
 
 
-def test_arrays_rows_tables_and_labels_say_the_same(rng: np.random.Generator) -> None:
+def test_arrays_rows_tables_and_labels_give_the_same_result(rng: np.random.Generator) -> None:
     columns = plays(rng, S=3, A=4, sticky=3)
     names = ("user", "context", "action", "reward")
     plain = paper.algorithm_2(*columns, alpha=ALPHA)
@@ -143,15 +143,15 @@ def test_arrays_rows_tables_and_labels_say_the_same(rng: np.random.Generator) ->
     assert np.isnan(more.mu[3:]).all()
 
 
-def test_it_can_be_imported_from_the_top() -> None:
+def test_the_paper_module_is_exported() -> None:
     assert unswayed.paper is paper
     assert paper.instance_complexity([0.25] * 4, 4) == 2.0
-    # (1 + 2·.05)^2 = 1.21 ≤ 1/(1 − .2), so the gap is hidden; at three plays it is not.
+    # (1 + 2·.05)^2 = 1.21 ≤ 1/(1 − .2), so the gap is hidden, but not at three plays.
     assert paper.hiding_adversary(0.05, 2, 0.2).distance == 0.0
     assert paper.hiding_adversary(0.05, 3, 0.2).distance > 0.0
 
 
-def test_bad_input_is_refused_in_one_sentence() -> None:
+def test_invalid_input_is_explained_in_one_sentence() -> None:
     column = [0, 1]
     assert refusal(paper.algorithm_2, column, column, column, alpha=0.1) == (
         "reward is missing: give user, context, action, reward, or rows of them."

@@ -13,7 +13,7 @@ from worlds.attributes import MOST_EVENTS, kinds
 from worlds.world import PARTS
 
 
-def test_parts_have_kinds_of_their_own_in_the_stated_ranges() -> None:
+def test_parts_have_disjoint_kinds_within_the_stated_ranges() -> None:
     drawn = {part: [kind for seed in range(3) for kind in kinds(part, seed)] for part in PARTS}
     names = [kind.name for part in PARTS for kind in drawn[part]]
     assert len(set(names)) == len(names)
@@ -30,12 +30,12 @@ def test_parts_have_kinds_of_their_own_in_the_stated_ranges() -> None:
 
 
 def test_the_best_actions_score_one_and_random_ones_zero(rng: np.random.Generator) -> None:
-    """A coalition changes the log and leaves the ground truth alone."""
+    """A coalition changes the log, but not the ground truth."""
     kind = Kind(n_users=1_000, events_per_user=5, attack="push")
     world = build(kind, 0)
     n_visits, n_actions = world.means.shape
     assert world.share(np.asarray(world.means.argmax(axis=1))) == 1.0
-    # Twenty thousand visits: four standard errors of a mean of scores within about ±2.
+    # The tolerance is four standard errors of a mean of 20,000 scores within about ±2.
     random = np.asarray(rng.integers(n_actions, size=n_visits))
     assert abs(world.share(random)) < 4 * 2 / np.sqrt(n_visits)
     honest = world.without_bots()
@@ -63,8 +63,8 @@ def test_advice_of_all_users_may_name_an_action_that_no_fold_named() -> None:
     assert policy.counts.sum() == len(world.log)
 
 
-def test_a_thin_log_is_split_where_held_out_users_gain() -> None:
-    """Less than a standard error, but more than nothing: one leaf has a share of 0.41."""
+def test_a_small_log_is_split_if_held_out_users_gain() -> None:
+    """The gain is positive but less than a standard error; a single leaf has a share of 0.41."""
     kind = Kind(
         truth="linear",
         rate=0.019,

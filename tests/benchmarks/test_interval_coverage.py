@@ -1,4 +1,4 @@
-"""Intervals of the paper's method have the stated coverage; the benchmark runs more cases."""
+"""Intervals of the paper's method have the stated coverage (the benchmark tests more cases)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SLOW = pytest.mark.slow
         pytest.param("counts", 1.0, marks=SLOW),
     ],
 )
-def test_intervals_hold_for_rewards_of_every_kind_under_every_attack(
+def test_intervals_cover_rewards_of_every_kind_under_every_attack(
     rewards: str, base: float, attack: str
 ) -> None:
     setting = Setting(rewards=rewards, base=base, attack=attack, **SMALL)  # type: ignore[arg-type]
@@ -48,7 +48,9 @@ def test_intervals_hold_for_rewards_of_every_kind_under_every_attack(
 
 @pytest.mark.parametrize("design", ["uniform", "propensities"])
 @pytest.mark.parametrize(("rewards", "base"), [("bernoulli", 0.02), ("normal", 0.5)])
-def test_intervals_hold_whatever_chose_the_actions(rewards: str, base: float, design: str) -> None:
+def test_intervals_cover_for_every_design_of_the_log(
+    rewards: str, base: float, design: str
+) -> None:
     setting = Setting(
         rewards=rewards,
         base=base,
@@ -64,7 +66,7 @@ def test_intervals_hold_whatever_chose_the_actions(rewards: str, base: float, de
 
 @pytest.mark.parametrize("base", [0.02, 0.5])
 @pytest.mark.parametrize("attack", ["none", "push"])
-def test_intervals_hold_among_users_with_tastes_of_their_own(base: float, attack: str) -> None:
+def test_intervals_cover_if_users_have_individual_tastes(base: float, attack: str) -> None:
     setting = Setting(base=base, attack=attack, has_tastes=True, alpha=0.1, **SMALL)  # type: ignore[arg-type]
     row = measure(setting, n_logs=N_LOGS)
     assert row.holds, row
@@ -72,10 +74,10 @@ def test_intervals_hold_among_users_with_tastes_of_their_own(base: float, attack
 
 @pytest.mark.parametrize("attack", ["none", "push", "trim-edge"])
 @pytest.mark.parametrize("base", [0.02, 0.3])
-def test_intervals_hold_among_users_with_large_and_skewed_differences(
+def test_intervals_cover_if_users_have_large_and_skewed_differences(
     base: float, attack: str
 ) -> None:
-    """Rates are Beta(2p, 2 - 2p): most users never click, and a few nearly always."""
+    """Rates are Beta(2p, 2 - 2p): most users never click, and a few click nearly always."""
     setting = Setting(
         base=base,
         n_contexts=1,
@@ -89,8 +91,8 @@ def test_intervals_hold_among_users_with_large_and_skewed_differences(
     assert row.holds, row
 
 
-def test_intervals_hold_where_colluders_make_skewed_users_look_symmetric() -> None:
-    """Sixty plays of one context: means of baskets are skewed and have no ties."""
+def test_intervals_cover_if_colluders_make_skewed_users_look_symmetric() -> None:
+    """With sixty plays of one context, means of basket values are skewed and have no ties."""
     setting = Setting(
         rewards="revenue", base=1.0, n_contexts=1, n_users=4000, plays=60, attack="balance"
     )
@@ -98,8 +100,8 @@ def test_intervals_hold_where_colluders_make_skewed_users_look_symmetric() -> No
     assert row.holds, row
 
 
-def test_intervals_hold_where_tastes_of_many_users_hardly_show() -> None:
-    """Users of a cell vary 1.2 times as much as a common rate explains."""
+def test_intervals_cover_if_tastes_of_many_users_are_barely_visible() -> None:
+    """The variance between users of a cell is 1.2 times that of a common rate."""
     setting = Setting(
         base=0.1,
         n_contexts=1,
@@ -117,7 +119,7 @@ def test_intervals_hold_where_tastes_of_many_users_hardly_show() -> None:
 
 
 @pytest.mark.parametrize("design", ["sticky", "uneven", "uniform"])
-def test_intervals_hold_with_more_contexts_than_actions(design: str) -> None:
+def test_intervals_cover_with_more_contexts_than_actions(design: str) -> None:
     setting = Setting(
         n_contexts=12, n_actions=3, plays=30, n_users=400, zipf=1.0, design=design, attack="flood"
     )
@@ -129,10 +131,10 @@ def test_intervals_hold_with_more_contexts_than_actions(design: str) -> None:
 @pytest.mark.parametrize(
     ("rewards", "base"), [("buyers", 0.1), ("wholesale", 20.0), ("jackpot", 0.1)]
 )
-def test_honest_rewards_that_are_rarely_large_are_covered_or_have_no_bound(
+def test_rare_large_honest_rewards_are_covered_or_unbounded(
     rewards: str, base: float, attack: str
 ) -> None:
-    """With a stated range they are bounded; without one, colluders could report any mean."""
+    """With a stated range, intervals are finite; without one, colluders could report any mean."""
     setting = Setting(
         rewards=rewards, base=base, attack=attack, n_contexts=1, n_actions=3, n_users=3000
     )
@@ -144,7 +146,7 @@ def test_honest_rewards_that_are_rarely_large_are_covered_or_have_no_bound(
 
 @pytest.mark.parametrize("attack", ["none", "mask", "push"])
 def test_colluders_cannot_mask_that_a_few_honest_users_differ(attack: str) -> None:
-    """One honest user in a hundred always clicks; a fifth of the users lie in 11 of 24 plays."""
+    """One percent of honest users always click; a fifth of the users lie in 11 of 24 plays."""
     setting = Setting(
         base=0.46,
         fans=0.01,
@@ -160,7 +162,7 @@ def test_colluders_cannot_mask_that_a_few_honest_users_differ(attack: str) -> No
     assert row.width < 2.5 * row.limit
 
 
-def test_random_settings_hold_and_are_the_same_for_the_same_seed() -> None:
+def test_random_settings_are_covered_and_reproducible() -> None:
     chosen = list(random_settings(40, 1))
     assert chosen == list(random_settings(40, 1))
     assert len({setting.name for setting in chosen}) == 40
@@ -170,8 +172,8 @@ def test_random_settings_hold_and_are_the_same_for_the_same_seed() -> None:
         assert measure(setting, n_logs=20).holds
 
 
-def test_a_share_that_is_stated_too_small_is_not_covered() -> None:
-    """The negative control: the same push by three times as many colluders as stated."""
+def test_an_understated_share_of_colluders_is_not_covered() -> None:
+    """Negative control: three times as many colluders as stated mount the same attack."""
     setting = Setting(n_contexts=1, n_actions=3, n_users=2000, attack="push", alpha=0.3)
     told = Setting(n_contexts=1, n_actions=3, n_users=2000, attack="push", alpha=0.1)
     assert measure(setting, n_logs=20).holds
@@ -179,10 +181,10 @@ def test_a_share_that_is_stated_too_small_is_not_covered() -> None:
 
 
 def test_intervals_are_short_without_an_attack() -> None:
-    """Users are 1,000 for each of two actions, all of them with 20 plays: p = .5 has deviation .11.
+    """Each of two actions has 1,000 users with 20 plays; at p = .5 the deviation is .11.
 
-    A tenth of them is stated to lie; 138 of 1,000 are cut for chance (binomial, once in 80 times
-    times 4), and sqrt(2 log(9·16/.1)) is 3.8 errors at each end.
+    A tenth is stated to collude; allowing for chance (a binomial quantile), 138 of 1,000 are
+    trimmed, and sqrt(2 log(9·16/.1)) is 3.8 standard errors at each end.
     """
     setting = Setting(n_contexts=1, n_actions=2, n_users=2000, alpha=0.1)
     row = measure(setting, n_logs=10)

@@ -47,10 +47,12 @@ def fewest_inside(n_cells: int) -> float:
 
 
 @pytest.mark.parametrize("tastes", ["none", "idiosyncratic"])
-def test_without_an_attack_the_sampling_part_alone_holds_as_stated(tastes: str, seed: int) -> None:
-    """In 400 cells; the mean is over the sampled users, so tastes only increase coverage.
+def test_without_an_attack_the_sampling_part_has_the_stated_coverage(
+    tastes: str, seed: int
+) -> None:
+    """The mean is over the sampled users, so tastes only increase coverage.
 
-    This excludes minorities with correlated tastes, which may be flagged (docs/learner.md).
+    Minorities with correlated tastes are excluded, since they may be flagged (docs/learner.md).
     """
     inside, whole = 0, 0
     for kind in KINDS:
@@ -72,14 +74,15 @@ def test_without_an_attack_the_sampling_part_alone_holds_as_stated(tastes: str, 
         ("rank two", "push", 1.0, KINDS[1:3]),
     ],
 )
-def test_under_attack_intervals_hold_and_chance_alone_does_not_explain_the_pooled_mean(
+def test_under_attack_intervals_cover_but_the_pooled_mean_is_off_by_more_than_chance(
     tastes: str, attack: str, strength: float, kinds: list[tuple[str, str]], seed: int
 ) -> None:
     """The attack moves the mean of every best action by at least .2 · .25 = .05.
 
-    A cell has 1000 · 40 / 100 = 400 plays. Binary rewards have standard errors of .025, so that
-    such a mean lies within 1.645 of them with probability Φ(1.645 − 2) = .36; normal ones of .015,
-    where it is .05. Of at least 40 cells, half of each kind, half are inside with P < 1e-4.
+    A cell has 1000 · 40 / 100 = 400 plays. Means of binary rewards have standard error .025, so the
+    moved mean is within 1.645 standard errors with probability Φ(1.645 − 2) = .36; for normal
+    rewards (.015) it is .05. With at least 40 cells, half of each kind, half of the means are
+    inside with P < 1e-4.
     """
     spec = replace(PEACE, tastes=tastes, attack=attack, strength=strength)
     inside, by_chance = 0, 0
@@ -95,13 +98,13 @@ def test_under_attack_intervals_hold_and_chance_alone_does_not_explain_the_poole
     assert by_chance < 0.5 * 20 * len(kinds)
 
 
-def test_more_users_shrink_the_sampling_part(seed: int) -> None:
+def test_more_users_shrink_the_sampling_part_of_intervals(seed: int) -> None:
     spec = of_kind(PEACE, "normal", "uniform")
     few = learn(build(spec, seed), ALPHA)
     many = learn(build(replace(spec, n_users=4000), seed), ALPHA)
     wary = learn(build(spec, seed), 0.4)
-    # Plays of a cell scatter by 1/sqrt(400) = 5%, variances of rewards less: their ratio's root,
-    # averaged over 100 cells, is within 1% of 2.
+    # The number of plays of a cell varies by 1/sqrt(400) = 5%, variances of rewards vary less: the
+    # root of their ratio, averaged over 100 cells, is within 1% of 2.
     assert (few.sampling_errors / many.sampling_errors).mean() == pytest.approx(2.0, rel=0.03)
-    # Caps follow from the share, and move the sampling part a little.
+    # Caps depend on the share, which changes the sampling part slightly.
     np.testing.assert_allclose(wary.sampling_errors, few.sampling_errors, rtol=0.1)

@@ -28,9 +28,10 @@ def test_parts_share_no_log() -> None:
 
 @pytest.mark.parametrize("logging", LOGGINGS)
 def test_propensities_are_right(logging: Logging, rng: np.random.Generator) -> None:
-    """By Bernstein, with probability 1 - FAILURE no count errs by sqrt(2 v x) + 2 x / 3.
+    """By Bernstein's inequality, errors of counts are below sqrt(2 v x) + 2 x / 3.
 
-    v is the variance of the count and exp(-x) = FAILURE / (2 counts).
+    Here v is the variance of a count and exp(-x) = FAILURE / (2 counts), for probability 1 -
+    FAILURE.
     """
     spec = replace(_spec(logging=logging), n_new=2, n_withdrawn=1)
     means = np.exp(0.3 * rng.standard_normal((spec.n_contexts, spec.n_actions)))
@@ -38,7 +39,7 @@ def test_propensities_are_right(logging: Logging, rng: np.random.Generator) -> N
     table = platform.probabilities
     np.testing.assert_allclose(table.sum(axis=2), 1.0)
     assert (table[0] == 0).sum() == 2 * spec.n_contexts  # new items
-    assert (table[-1] == 0).sum() == spec.n_contexts  # the withdrawn one
+    assert (table[-1] == 0).sum() == spec.n_contexts  # the withdrawn action
     times, contexts = rng.random(100_000), rng.integers(spec.n_contexts, size=100_000)
     actions, propensities = platform.play(rng, times, contexts)
     periods = np.searchsorted(platform.starts, times, side="right") - 1
@@ -54,7 +55,7 @@ def test_propensities_are_right(logging: Logging, rng: np.random.Generator) -> N
 
 @pytest.mark.parametrize("rewards", REWARD_KINDS)
 def test_true_means_are_those_of_the_rewards(rewards: RewardKind, rng: np.random.Generator) -> None:
-    """The mean of 400,000 rewards errs by six standard errors with probability 2e-9."""
+    """The mean of 400,000 rewards is off by six standard errors with probability 2e-9."""
     model = make_rewards(replace(_spec(rewards=rewards), tastes="rank 2", taste_size=0.4), rng)
     n = 400_000
     user, context, action = (np.full(n, code) for code in (7, 0, 1))
@@ -64,11 +65,11 @@ def test_true_means_are_those_of_the_rewards(rewards: RewardKind, rng: np.random
     assert abs(drawn.mean() - truth) <= 6 * drawn.std() / np.sqrt(n)
 
 
-def test_bots_keep_the_per_cell_mean_from_the_best_items() -> None:
-    """Negative control: 20% bots with 20 to 80 events each click on another item everywhere.
+def test_bots_mislead_the_per_cell_mean() -> None:
+    """Negative control: 20% bots with 20 to 80 events click on another item in every context.
 
-    Their share of the events is .2 * 50 / (.2 * 50 + .8 * 22) = .36 at least, and so is the click
-    rate of what they push, where honest rates are a few percent.
+    Their share of the events is at least .2 * 50 / (.2 * 50 + .8 * 22) = .36, and so is the click
+    rate of the items they push; honest rates are a few percent.
     """
     log = build_production(_spec(attack="targets", bot_share=0.2, rewards="clicks"), 0)
     is_pushed = log.naive() == log.targets

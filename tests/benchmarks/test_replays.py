@@ -13,7 +13,7 @@ FAMILIES = ("real", "uneven")
 
 @pytest.fixture(autouse=True)
 def stand_ins(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
-    """Ratings in the format of the real data sets, which need not be installed."""
+    """Return random ratings in the format of the real data sets, which need not be installed."""
     stars = np.clip(np.round(rng.normal(2.5, 1.0, (N_USERS, N_ITEMS)) + rng.random(N_ITEMS)), 0, 4)
     holes = np.where(rng.random(stars.shape) < 0.6, np.nan, stars / 4)
     one_group = np.zeros(N_ITEMS, dtype=np.int64)
@@ -49,13 +49,14 @@ def test_every_replay_can_be_built(part: str) -> None:
         assert (world.tallies.sums <= world.tallies.counts + 1e-9).all()
 
 
-def test_a_third_of_pushers_keeps_the_pooled_mean_from_every_best_action() -> None:
+def test_a_third_of_pushers_misleads_the_pooled_mean_everywhere() -> None:
     """Negative control.
 
-    Stand-in items differ by .25; their means over the 268 good users err by .25 / sqrt(268) = .015,
-    so best and target differ by .34 at most (four deviations of a difference). Praise and blame by
-    a third of the users put the target .33 - .67 * .34 = .1 above the best. Everybody rates every
-    cell some 6.7 times; unequal numbers move a difference by .5 * sqrt(2 / (400 * 6.7)) = .014.
+    Stand-in items differ by .25; the standard error of their means over 268 good users is .25 /
+    sqrt(268) = .015, so best and target differ by at most .34 (four standard errors of a
+    difference). The lies of a third of the users put the target .33 - .67 * .34 = .1 above the best
+    action. Users rate every cell about 6.7 times; unequal numbers change a difference by .5 *
+    sqrt(2 / (400 * 6.7)) = .014.
     """
     spec = _spec("real", attack="push", target="any", source="moods/development")
     world = build(replace(spec, source="selves/validation", plays=400, design="uniform"), 0)
@@ -76,7 +77,7 @@ def test_parts_share_no_items_or_no_people(name: str, by: str) -> None:
     assert sum(len(values) for values in used) == len(set().union(*used))
 
 
-def test_missing_packages_are_named_with_a_command(
+def test_errors_name_missing_packages_and_how_to_install_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(replays, "find_spec", lambda _: None)

@@ -5,13 +5,13 @@ import pytest
 import service
 
 
-def test_in_process_decisions_are_counted() -> None:
+def test_decisions_in_process_are_measured() -> None:
     found = service.compare_in_process(n=2_000, turns=1)
     assert found["Decider.decide"] > 0
     assert found["RobustMCB.decide"] > 0
 
 
-def test_a_server_is_measured() -> None:
+def test_decisions_of_a_server_are_measured() -> None:
     with service.serving() as server:
         for measured in (
             service.compare_decides(server, n=400, turns=1),

@@ -26,11 +26,11 @@ def weights_of(world: World) -> npt.NDArray[np.float64]:
 
 
 @pytest.mark.slow
-def test_without_an_attack_one_user_in_a_hundred_at_most_falls_under_one_half(seed: int) -> None:
+def test_without_an_attack_at_most_one_user_in_a_hundred_loses_half_its_weight(seed: int) -> None:
     """All clean worlds of the development part: five kinds of taste, no taste, and ratings.
 
-    The promise is about users of all worlds together. A single world loses no honest user or, if a
-    group is mistaken for a coalition, about a tenth.
+    The bound is for the users of all worlds together. In a single world, no honest user loses
+    weight or, if a group is mistaken for a coalition, about a tenth of them do.
     """
     found = [s for s in specs("development") if s.attack == "none" and not s.source]
     designs = cycle(DESIGNS)
@@ -43,11 +43,11 @@ def test_without_an_attack_one_user_in_a_hundred_at_most_falls_under_one_half(se
     assert (kept <= 1.0).all()
 
 
-def test_colluders_fall_under_one_half_where_the_same_worlds_are_attacked(seed: int) -> None:
-    """Negative control: weights that never decrease would be calibrated, too.
+def test_colluders_in_the_same_worlds_lose_half_their_weight(seed: int) -> None:
+    """Negative control: weights that never decrease would be calibrated as well.
 
-    Where good users share one mean, a colluder who pushes is told from them by 40 plays times 2/5
-    in attacked cells: 16 lies, each far from what an honest user says.
+    If good users have equal means, 40 plays times 2/5 in attacked cells identify a colluder: 16
+    lies, each far from honest rewards.
     """
     spec = next(s for s in specs("development") if s.attack == "push" and s.n_actions == 5)
     world = build(replace(spec, alpha=0.2, zipf=0.0, n_contexts=20), seed)

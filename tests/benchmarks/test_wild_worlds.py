@@ -69,7 +69,7 @@ def test_parts_and_seeds_share_no_world() -> None:
     assert len({log.rewards.tobytes() for log in logs}) == len(PARTS)
 
 
-def test_a_log_is_fixed_by_its_spec(seed: int) -> None:
+def test_a_spec_determines_its_log(seed: int) -> None:
     first, second = (small(named("thompson", "attacked")[0], seed)[1] for _ in range(2))
     for field in fields(World):
         one, other = getattr(first, field.name), getattr(second, field.name)
@@ -102,14 +102,14 @@ def within_chance(log: World, factor: float = 1.0) -> float:
     "kind", [kind for kind in KINDS if "delayed" not in kind.traits], ids=lambda kind: kind.name
 )
 def test_the_truth_is_the_mean_of_honest_users(kind: Kind, seed: int) -> None:
-    """The unit is the user, because residuals of one user are correlated."""
+    """Residuals are averaged by user, because those of one user are correlated."""
     _, log = small(kind, seed, 60_000)
-    # The largest of 76 standard normal numbers is beyond 4.5 once in 2,000 runs.
+    # The largest of 76 standard normal numbers exceeds 4.5 once in 2,000 runs.
     assert abs(within_chance(log)) < 4.5
 
 
-def test_a_truth_that_is_off_by_a_tenth_is_noticed(seed: int) -> None:
-    """The negative control of the test above."""
+def test_a_truth_that_is_off_by_a_tenth_is_detected(seed: int) -> None:
+    """Negative control of the test above."""
     _, log = small(named("coin", "camps")[0], seed, 60_000)
     assert abs(within_chance(log, 0.9)) > 4.5
 
@@ -120,7 +120,7 @@ def test_rewards_have_the_mean_that_is_promised(family: Family, rng: np.random.G
     amounts = np.full(len(own), 40.0)
     rewards = draw(family, rng, own, amounts)
     error = rewards.std() / np.sqrt(len(own))
-    # Amounts are rounded to cents, costs to a tenth of that.
+    # Amounts are rounded to cents, costs to tenths of a cent.
     assert rewards.mean() == pytest.approx(
         mean_reward(family, own[:1], amounts[:1])[0], abs=4.5 * error + 0.001
     )
@@ -140,10 +140,8 @@ def test_lies_raise_or_lower_means(family: Family, strength: str, rng: np.random
 
 
 @pytest.mark.parametrize("kind", named("loud push"), ids=lambda kind: kind.name)
-def test_the_plain_mean_loses_to_a_loud_push_and_not_without_the_bots(
-    kind: Kind, seed: int
-) -> None:
-    """Negative control: an attack that plain means withstand would measure nothing."""
+def test_a_loud_push_misleads_the_plain_mean_unless_bots_are_removed(kind: Kind, seed: int) -> None:
+    """Negative control: an attack that plain means withstand would be useless."""
     log = build_wild(replace(wild_spec(kind, "development", seed), bad_share=0.35))
     assert log.score(log.naive()) > log.score(log.oracle()) + 0.2
     assert log.pushed_share(log.naive()) > log.pushed_share(log.oracle()) + 0.5
@@ -151,7 +149,7 @@ def test_the_plain_mean_loses_to_a_loud_push_and_not_without_the_bots(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
-def test_attacks_cost_the_plain_mean_much(part: str) -> None:
+def test_attacks_cause_large_losses_of_the_plain_mean(part: str) -> None:
     excess = []
     for kind in named("attacked"):
         log = build_wild(wild_spec(kind, part, 5))  # type: ignore[arg-type]
@@ -166,7 +164,7 @@ def traffic(log: World) -> float:
 
 @pytest.mark.parametrize("logging", ["uniform", "sticky", "epsilon-greedy"])
 @pytest.mark.parametrize("n_accounts", [1, 3, 10, 30])
-def test_few_accounts_join_a_log_that_stays_as_it_was(
+def test_few_accounts_are_added_to_an_unchanged_log(
     n_accounts: int, logging: str, seed: int
 ) -> None:
     without, joined = few_accounts(n_accounts, seed, logging=logging, n_events=20_000)  # type: ignore[arg-type]
@@ -181,9 +179,9 @@ def test_few_accounts_join_a_log_that_stays_as_it_was(
 
 
 @pytest.mark.parametrize("attack", FEW_ATTACKS)
-def test_few_accounts_turn_the_plain_mean(attack: str, seed: int) -> None:
+def test_few_accounts_mislead_the_plain_mean(attack: str, seed: int) -> None:
     """Negative control: without caps three accounts with a tenth of the traffic suffice."""
-    # An action with almost no clicks cannot be nuked: that takes frequent high rewards.
+    # Nuking an action requires that it often gets high rewards.
     family = {"wholesale": "baskets", "sink": "coin"}.get(attack, "clicks")
     without, joined = few_accounts(3, seed, attack=attack, family=family)  # type: ignore[arg-type]
     changed = without.naive() != joined.naive()
@@ -191,7 +189,7 @@ def test_few_accounts_turn_the_plain_mean(attack: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("attack", AB_ATTACKS)
-def test_an_ab_test_has_the_colluders_that_are_asked_for(attack: str, seed: int) -> None:
+def test_an_ab_test_has_the_specified_share_of_colluders(attack: str, seed: int) -> None:
     log = ab_test(0.2, 0.2, attack, seed)
     assert log.is_bad.mean() == pytest.approx(0.2, abs=0.001)
     assert len(log.users) == 3_000 * AB_PLAYS
@@ -199,7 +197,7 @@ def test_an_ab_test_has_the_colluders_that_are_asked_for(attack: str, seed: int)
     assert design_of_log(log.tallies, "auto").is_sticky.all()
 
 
-def test_all_or_nothing_turns_the_plain_mean_and_the_hidden_arms_look_alike(seed: int) -> None:
+def test_all_or_nothing_misleads_the_plain_mean_and_hidden_arms_look_alike(seed: int) -> None:
     gap = hidden_gap(0.2)
     pair = two_sided_adversaries(gap, AB_PLAYS, 0.2, base=0.5 - gap / 2)
     assert pair.ordinary.distance == pytest.approx(0.0, abs=1e-6)
@@ -207,6 +205,6 @@ def test_all_or_nothing_turns_the_plain_mean_and_the_hidden_arms_look_alike(seed
     assert loud.score(loud.naive()) > 1
     hidden = ab_test(gap, 0.2, "hidden", seed)
     means = [hidden.rewards[hidden.actions == arm].mean() for arm in (0, 1)]
-    # 1,500 users an arm; their means have a deviation of at most a half.
+    # 1,500 users per arm, whose means have a standard deviation of at most one half.
     assert abs(means[0] - means[1]) < 4.5 * 0.15 * np.sqrt(2 / 1_500)
     assert abs(np.diff(hidden.true_means[0])[0]) == pytest.approx(gap)

@@ -23,7 +23,7 @@ SMALL = Spec(
     attack="none",
     rewards="binary",
 )
-# Sums of rewards, captured when benchmarks and documentation were last measured.
+# Sums of rewards, recorded when the numbers in benchmarks and documentation were measured.
 MEASURED = {"loud": 85051.0, "hard": 27290.0, "hidden": 141570.0, "rated": 87880.5}
 
 
@@ -49,20 +49,20 @@ def test_every_attack_runs_in_a_logged_world(name: str, rewards: str) -> None:
     assert (world.contexts < 4).all()
 
 
-def test_an_attack_that_does_not_exist_is_named() -> None:
+def test_an_unknown_attack_is_named_in_the_error() -> None:
     with pytest.raises(InputError, match="did you mean push"):
         _built("psuh")
 
 
-def test_good_users_rewards_do_not_depend_on_an_arena_attack() -> None:
+def test_honest_rewards_do_not_depend_on_the_attack() -> None:
     """Attacks are drawn after honest rewards, so only colluders' rows change."""
     pushed, honest = _built("runner-up-swap"), _built("mimicry")
     good = ~pushed.is_bad[pushed.users]
     np.testing.assert_array_equal(pushed.rewards[good], honest.rewards[good])
 
 
-def test_an_arena_attack_sways_the_plain_mean_and_an_honest_one_does_not() -> None:
-    """Rates near .4 and a coalition of 30%: the target is raised to .58, the best falls to .4."""
+def test_an_arena_attack_misleads_the_plain_mean_and_honest_accounts_do_not() -> None:
+    """At rates near .4 and a coalition of 30%, the target rises to .58, the best falls to .4."""
     swayed, honest = _built("runner-up-swap", n_users=3000), _built("honest", n_users=3000)
     np.testing.assert_array_equal(swayed.naive(), swayed.targets)
     np.testing.assert_array_equal(swayed.oracle(), swayed.optimal())
@@ -76,6 +76,6 @@ def test_names_of_worlds_are_unique() -> None:
 
 @pytest.mark.parametrize("family", MEASURED)
 def test_worlds_have_not_changed_since_they_were_measured(family: str) -> None:
-    """A regression: other random draws would invalidate the numbers in the documentation."""
+    """Regression test: other random draws would invalidate the numbers in the documentation."""
     spec = next(s for s in specs("development") if s.family == family)
     assert build(spec, 5).rewards.sum() == pytest.approx(MEASURED[family], rel=1e-9)

@@ -17,7 +17,7 @@ def test_the_command_prints_words_and_a_table(capsys: pytest.CaptureFixture[str]
     assert "0.519" in printed
 
 
-def test_the_command_prints_the_whole_answer_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_contains_the_whole_answer(capsys: pytest.CaptureFixture[str]) -> None:
     limits(0.1, 10, 0.2, json=True)
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads(json.dumps(asdict(can_hide(0.1, 10, 0.2))))

@@ -19,7 +19,7 @@ from unswayed.cli.plan import plan_words
 from unswayed.limits.planner import plan_traffic
 
 COMMAND = Path(sys.executable).with_name("unswayed")
-# Wide, so that messages are not wrapped.
+# A wide terminal, so that messages are not wrapped.
 WIDE = {**os.environ, "COLUMNS": "200"}
 GOOD = {"--contexts": "100", "--actions": "20", "--alpha": "0.1", "--epsilon": "0.05"}
 
@@ -39,14 +39,14 @@ def test_the_command_prints_words_and_a_table(capsys: pytest.CaptureFixture[str]
     assert "plays per user" in printed
 
 
-def test_a_limit_of_one_play_is_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    """With less than one play there is nothing to learn, with or without a coalition."""
+def test_a_lower_bound_of_one_play_is_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    """At least one play is needed to learn, with or without a coalition."""
     for contexts, alpha, is_said in ((100, 0.1, True), (2, 0.02, False)):
         plan(contexts, 2, alpha, 0.9 * alpha / (2 if is_said else 1))
         assert ("no method can promise that" in capsys.readouterr().out) == is_said
 
 
-def test_the_command_prints_the_whole_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_contains_the_whole_plan(capsys: pytest.CaptureFixture[str]) -> None:
     plan(6, 3, 0.2, 0.1, context_probabilities="zipf:1.0", json=True)
     printed = json.loads(capsys.readouterr().out)
     weights = 1 / np.arange(1, 7)
@@ -62,8 +62,8 @@ def test_probabilities_come_from_a_file(tmp_path: Path, capsys: pytest.CaptureFi
     assert complexity == pytest.approx(0.5**0.5 + 0.3**0.5 + (2 * 0.2) ** 0.5)
 
 
-def test_the_command_that_a_plan_prints_tests_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """The negative control has a sixteenth of the plays, so the bound is four times as large."""
+def test_the_command_printed_with_a_plan_confirms_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """The negative control has a sixteenth of the plays, so its bound is four times as large."""
     plan(4, 4, 0.25, 0.15, json=True)
     found = json.loads(capsys.readouterr().out)
     *_, printed = found["words"][-1].partition("To try both: ")
@@ -103,7 +103,7 @@ def test_a_plan_from_a_log_has_the_logs_traffic(
     found = json.loads(capsys.readouterr().out)
     planned = found["plan"]
     assert (planned["n_contexts"], planned["n_actions"], planned["n_users"]) == (3, 4, 2_000)
-    # 40,000 plays: the rate is known to .0007 and cells of 4,000 to about .0022 each.
+    # The standard error of the rate is .0007 for 40,000 plays, and about .0022 for cells of 4,000.
     assert planned["traffic"]["base"] == pytest.approx(0.02, abs=0.005)
     assert not planned["traffic"]["is_heavy_tailed"]
     assert planned["traffic"]["exploration"] == 1.0

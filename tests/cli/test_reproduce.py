@@ -23,7 +23,7 @@ def _miniature(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_miniature")
-def test_the_command_prints_claims_and_redraws_them(
+def test_the_command_prints_claims_and_can_redraw_figures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reproduce(["figure-2a"], repetitions=1, processes=1, out=tmp_path)
@@ -44,7 +44,7 @@ def test_the_command_prints_claims_and_redraws_them(
     assert (tmp_path / "figure-2a" / "figure.svg").exists()
 
 
-def test_an_unknown_experiment_and_missing_results_are_reported_in_a_sentence(
+def test_unknown_experiments_and_missing_results_give_a_clear_error(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(InputError, match="did you mean figure-2a"):

@@ -33,7 +33,7 @@ def simulated(*arguments: str) -> Any:
     return json.loads(result.stdout)
 
 
-def test_json_holds_settings_and_results_of_every_algorithm() -> None:
+def test_json_output_contains_settings_and_results_of_every_algorithm() -> None:
     printed = simulated("--algorithm", "naive-ucb,oracle", "--seed", "3", "--alpha", "0.1")
     assert printed["settings"]["seed"] == 3
     assert printed["settings"]["alpha"] == 0.1
@@ -46,7 +46,7 @@ def test_json_holds_settings_and_results_of_every_algorithm() -> None:
         assert loss["mean"] == pytest.approx(sum(loss["repetitions"]) / 2)
 
 
-def test_every_option_arrives_in_the_settings(tmp_path: Path) -> None:
+def test_every_option_is_passed_to_the_settings(tmp_path: Path) -> None:
     probabilities = tmp_path / "probabilities.txt"
     probabilities.write_text("0.75\n0.25\n")
     chosen = simulated(
@@ -161,7 +161,7 @@ def test_vowpal_wabbit_is_one_of_the_learners_if_it_is_installed(
         (("--base", "2"), "--base is 2"),
     ],
 )
-def test_impossible_worlds_with_attributes_are_refused(
+def test_invalid_options_for_worlds_with_attributes_are_rejected(
     options: tuple[str, ...], words: str
 ) -> None:
     result = called("simulate", "--attributes", "3", "--repetitions", "1", *options)

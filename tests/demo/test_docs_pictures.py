@@ -16,8 +16,8 @@ IMAGES = ROOT / "docs" / "images"
 SCRIPT = SimpleNamespace(**runpy.run_path(str(ROOT / "scripts/draw-pictures")))
 
 
-def test_the_picture_shows_a_lie_that_misleads_the_mean_and_not_the_learner() -> None:
-    """The honest customers' rates are the reference."""
+def test_the_picture_shows_an_attack_that_misleads_the_mean_but_not_the_learner() -> None:
+    """The reference is the honest customers' rates."""
     rows = SCRIPT.estimates(play().log)
 
     def best(name: str) -> str:
@@ -29,8 +29,8 @@ def test_the_picture_shows_a_lie_that_misleads_the_mean_and_not_the_learner() ->
     assert [label.get_text() for label in ax.get_yticklabels()][-1] == "soup"
 
 
-def test_the_picture_of_the_page_agrees_with_the_planner() -> None:
-    """Half the loss takes four times the plays, and no plan is below its lower bound."""
+def test_the_picture_on_the_page_agrees_with_the_planner() -> None:
+    """Half the loss needs four times the plays, and no plan is below its lower bound."""
     rows = SCRIPT.planned_plays()
     assert json.loads((IMAGES / "planning-plays.json").read_text())["plans"] == rows
     plays = {(row["alpha"], row["epsilon"]): row["plays_per_user"] for row in rows}
@@ -58,14 +58,14 @@ def test_a_gap_that_cannot_be_hidden_is_not_drawn_as_hidden() -> None:
         SCRIPT.draw_hidden_worlds(interactions=10)
 
 
-def test_a_gap_that_the_coalition_never_hides_gets_no_mark() -> None:
+def test_a_gap_that_the_coalition_cannot_hide_is_not_marked() -> None:
     (ax,) = SCRIPT.draw_smallest_coalitions(alpha=0.1).axes
     assert sorted(text.get_text() for text in ax.texts)[:2] == ["2 plays", "7 plays"]
     assert len(ax.texts) == 3
 
 
 @pytest.mark.slow
-def test_the_pictures_are_the_same_bytes_each_time(tmp_path: Path) -> None:
+def test_pictures_are_reproducible_byte_by_byte(tmp_path: Path) -> None:
     first, second = SCRIPT.write_pictures(tmp_path / "a"), SCRIPT.write_pictures(tmp_path / "b")
     assert [path.suffix for path in first] == [".svg", ".png", ".json"] * 2 + [".svg", ".png"] * 2
     assert all((IMAGES / path.name).is_file() for path in first)

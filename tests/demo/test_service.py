@@ -1,4 +1,4 @@
-"""End to end: a server, customers and colluders over HTTP, learning, serving, a picture."""
+"""End-to-end test: customers and colluders over HTTP, learning, serving and the picture."""
 
 import runpy
 from pathlib import Path
@@ -7,14 +7,14 @@ from types import SimpleNamespace
 SCRIPT = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[2] / "scripts/demo-service")))
 
 
-def test_the_service_serves_the_best_items_where_a_naive_mean_is_fooled(
+def test_the_service_serves_the_best_items_although_a_naive_mean_is_misled(
     tmp_path: Path,
 ) -> None:
     outcome = SCRIPT.play_served(n_days=12, learning_days=(10,))
     assert outcome["unswayed"] == outcome["best"]
     assert set(outcome["naive"].values()) == {"MegaCola"}
     shares = outcome["share_of_honest_purchases"]
-    # A fifth of the customers keeps exploring, and gets less than half of the best.
+    # A fifth of the customers continues to explore and gets less than half of the best reward.
     assert shares["unswayed"][-1] > 0.85
     assert shares["naive"][-1] < 0.7
     assert shares["unswayed"][0] < 0.6

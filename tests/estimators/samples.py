@@ -23,7 +23,7 @@ class Sample:
 
     @property
     def oracle(self) -> FloatArray:
-        """The mean of the good rows."""
+        """Return the mean of the good rows."""
         mean: FloatArray = self.rows[self.is_good].mean(axis=0)
         return mean
 

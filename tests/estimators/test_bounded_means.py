@@ -1,4 +1,4 @@
-"""Intervals with a known range or deviation cover the mean whatever the bad points are."""
+"""Intervals with a known range or deviation cover the mean, whatever the bad points are."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def drawn(law: str, rng: np.random.Generator) -> np.ndarray:
 def test_means_are_covered_under_every_attack(
     rng: np.random.Generator, law: str, attack: str
 ) -> None:
-    """Including skewed distributions with rare large points, where normal approximations fail."""
+    """Includes skewed distributions with rare large points, where normal approximations fail."""
     truth, known = LAWS[law]
     points = drawn(law, rng)
     first, last = known.get("value_range", (-1e9, 1e9))
@@ -80,7 +80,7 @@ def test_means_are_covered_under_every_attack(
 
 
 def test_more_bad_points_than_stated_are_not_covered(rng: np.random.Generator) -> None:
-    """The negative control, with a known range and with a known deviation."""
+    """Negative control, with a known range and with a known deviation."""
     for law in ("rates", "normal"):
         truth, known = LAWS[law]
         points = drawn(law, rng)
@@ -90,7 +90,7 @@ def test_more_bad_points_than_stated_are_not_covered(rng: np.random.Generator) -
 
 
 def test_honest_points_with_a_heavy_tail_are_covered(rng: np.random.Generator) -> None:
-    """Baskets around 20, and 3 % of the users at 500: clean, with a stated share of a fifth.
+    """Basket values are around 20, but 500 for 3 % of users; none lie, a fifth is stated to.
 
     As a negative control, Student's interval without the largest fifth of the points misses the
     mean.
@@ -109,7 +109,7 @@ def test_honest_points_with_a_heavy_tail_are_covered(rng: np.random.Generator) -
 
 @pytest.mark.parametrize("n", [200, 2000])
 def test_widths_are_near_the_minimum_for_any_method(rng: np.random.Generator, n: int) -> None:
-    """Means of the n − k smallest and largest points, −/+ sqrt(2·log(18/δ)) standard errors."""
+    """Minimum: means of the n − k smallest and largest points −/+ sqrt(2·log(18/δ)) errors."""
     k = n // 10
     for points, known in (
         (rng.binomial(10, 0.5, n) / 10.0, {"value_range": (0.0, 1.0)}),
@@ -124,13 +124,13 @@ def test_widths_are_near_the_minimum_for_any_method(rng: np.random.Generator, n:
 
 
 def test_wild_points_cost_at_most_the_root_of_their_share(rng: np.random.Generator) -> None:
-    """Per end sqrt(2·log 2·α)/(1 − 2α) deviations, plus a tail of good points, plus chance."""
+    """Each end moves by sqrt(2·log 2·α)/(1 − 2α) deviations, a tail of good points, and chance."""
     points = rng.standard_normal(20_000)
     for size in (10.0, 1e9, 1e300):
         lies = points.copy()
         lies[:2000] = size
         low, high = one(lies, 2000, deviation=1.0)
-        tail = stats.norm.pdf(stats.norm.ppf(1 / 9)) / (8 / 9)  # 2,000 of 18,000 good ones
+        tail = stats.norm.pdf(stats.norm.ppf(1 / 9)) / (8 / 9)  # 2,000 of 18,000 good points
         assert low < 0.0 < high < np.sqrt(2.0 * np.log(2.0) * 0.1) / 0.8 + tail + 0.1
 
 
@@ -140,7 +140,7 @@ def test_wild_points_cost_at_most_the_root_of_their_share(rng: np.random.Generat
     power=st.integers(-10, 10),
     seed=st.integers(0, 2**16),
 )
-def test_intervals_move_with_the_points_and_mirror_them(
+def test_intervals_are_equivariant_to_shifts_and_reflections(
     n_bad: int, shift: int, power: int, seed: int
 ) -> None:
     points, scale = np.random.default_rng(seed).random(150), 2.0**power
@@ -164,7 +164,9 @@ def test_more_bad_points_never_shorten_an_interval(n_bad: int, seed: int) -> Non
         assert more[1] >= fewer[1] - 1e-6
 
 
-def test_knowing_both_is_at_least_nearly_as_good_as_either(rng: np.random.Generator) -> None:
+def test_range_and_deviation_together_are_nearly_as_good_as_the_better_one(
+    rng: np.random.Generator,
+) -> None:
     points = rng.random(500)
     both = one(points, 20, value_range=(0.0, 1.0), deviation=0.3)
     for known in ({"value_range": (0.0, 1.0)}, {"deviation": 0.3}):
@@ -172,17 +174,17 @@ def test_knowing_both_is_at_least_nearly_as_good_as_either(rng: np.random.Genera
         assert both[1] - both[0] < 1.1 * (high - low)
 
 
-def test_without_enough_good_points_nothing_is_known() -> None:
+def test_intervals_are_infinite_without_enough_good_points() -> None:
     points = np.arange(8.0) / 8.0
     assert one(points, 8, value_range=(0.0, 1.0)) == (0.0, 1.0)
     assert one(points, 4, deviation=0.1) == (-np.inf, np.inf)
     assert one(np.zeros(0), 0, value_range=(2.0, 3.0)) == (2.0, 3.0)
-    # The points contradict the deviation: more of them are bad than stated.
+    # The points contradict the deviation, so more of them must be bad than stated.
     split = np.repeat([0.0, 1e6], 100)
     assert one(split, 10, deviation=1.0) == (-np.inf, np.inf)
 
 
-def test_neither_order_nor_other_groups_change_an_interval(rng: np.random.Generator) -> None:
+def test_intervals_depend_on_neither_order_nor_other_groups(rng: np.random.Generator) -> None:
     points, groups = rng.random(300), rng.integers(3, size=300)
     options: dict[str, Any] = {"failure_probability": DELTA, "value_range": (0.0, 1.0)}
     n_bad = np.array([0, 5, 20])
@@ -195,7 +197,7 @@ def test_neither_order_nor_other_groups_change_an_interval(rng: np.random.Genera
         assert alone == (found.low[group], found.high[group])
 
 
-def test_without_a_range_or_a_deviation_there_is_no_bound_to_ask_for() -> None:
+def test_a_range_or_a_deviation_is_required() -> None:
     points, groups, n_bad = np.arange(9.0), np.zeros(9, np.int64), np.array([0])
     sentence = "without a range or a deviation a mean has no bound; give one of them."
     options: dict[str, Any] = {"n_bad": n_bad, "failure_probability": DELTA}

@@ -47,7 +47,7 @@ def test_means_are_covered_wherever_bad_points_sit(
     power=st.integers(-20, 20),
     seed=st.integers(0, 2**16),
 )
-def test_intervals_of_means_move_with_the_points(
+def test_intervals_of_means_are_equivariant_to_shifts(
     n_bad: int, shift: int, power: int, seed: int
 ) -> None:
     points = np.random.default_rng(seed).exponential(size=200)
@@ -64,9 +64,9 @@ def test_intervals_of_means_move_with_the_points(
 def test_skewed_points_that_bad_ones_balance_are_covered(
     rng: np.random.Generator, share: float
 ) -> None:
-    """Bad points in the lower tail balance the upper one.
+    """Bad points in the lower tail hide the skewness of the upper tail.
 
-    As a negative control, intervals that allow for no bad points miss most means.
+    Negative control: intervals that allow for no bad points miss most means.
     """
     n_points, n_groups = 1000, 200
     points = rng.lognormal(0.0, 0.5, (n_groups, n_points))

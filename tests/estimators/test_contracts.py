@@ -1,4 +1,4 @@
-"""The contract of every exported estimator, checked in one place."""
+"""Contract tests of every exported estimator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Result = UnivariateEstimate | GroupedEstimates | MeanEstimate
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """An estimator and the data that its contract is checked on."""
+    """An estimator and the data of its contract tests."""
 
     function: Callable[..., object]
     run: Callable[[FloatArray, float], Result]
@@ -85,7 +85,7 @@ def _attacked(contract: Contract, rng: np.random.Generator) -> FloatArray:
     return data
 
 
-def test_every_exported_estimator_is_under_contract() -> None:
+def test_every_exported_estimator_has_a_contract() -> None:
     no_estimators = {"trim_count", "bounded_mean_intervals", "mean_intervals"}
     exported = {name for name in estimators.__all__ if name.islower()} - no_estimators
     assert exported == {contract.function.__name__ for contract in CONTRACTS}
@@ -124,8 +124,9 @@ def test_mirrored_data_mirror_the_estimate(contract: Contract, rng: np.random.Ge
     data = _attacked(contract, rng)
     mirrored, original = -contract.estimate(-data), contract.estimate(data)
     if contract.is_split_at_random:
-        # Mirroring reverses the ranks and so the split: equal up to the noise of a split,
-        # 5 standard deviations of a difference of two means of at least a third of the points.
+        # Reflection reverses the ranks and changes the split, so results are equal up to the noise
+        # of a split: 5 standard deviations of a difference of two means of at least a third of the
+        # points.
         assert abs(mirrored - original) < 5.0 * np.sqrt(2.0 * 3.0 / len(data))
     else:
         np.testing.assert_allclose(mirrored, original, rtol=1e-7)
@@ -138,7 +139,7 @@ def test_mirrored_data_mirror_the_estimate(contract: Contract, rng: np.random.Ge
     size=st.one_of(st.floats(-20.0, 20.0), st.floats(-1e300, 1e300), st.just(0.0)),
     seed=st.integers(0, 10**6),
 )
-def test_replacing_the_stated_share_by_anything_moves_it_little(
+def test_replacing_the_stated_share_has_a_small_effect(
     contract: Contract, kind: str, size: float, seed: int
 ) -> None:
     """At most alpha of the rows are replaced; good rows are N(3, I)."""
@@ -163,9 +164,9 @@ def test_replacing_the_stated_share_by_anything_moves_it_little(
     data[:n_bad] = bad
     moved = float(np.linalg.norm(contract.estimate(data) - clean))
     if len(contract.shape) == 1:
-        # Trimming bounds it by the good range; for normal points a trimmed share of at most .19
-        # (300 points, alpha .15, δ .05) has bias at most .29σ. Medians of few blocks have 1.3
-        # times the noise of a mean, 4 of which are .3.
+        # For normal points and a trimmed share of at most .19 (300 points, alpha .15, δ .05), the
+        # bias is at most .29σ. Medians of few blocks have 1.3 times the noise of a mean, and 4
+        # standard errors are .3.
         assert moved < 0.6
     else:
         # Stability: removing good weight ε and keeping bad weight α move the mean by at most
@@ -180,7 +181,7 @@ def test_replacing_the_stated_share_by_anything_moves_it_little(
 def test_the_mean_fails_where_the_estimator_holds(
     contract: Contract, rng: np.random.Generator
 ) -> None:
-    """Negative control of the contract above."""
+    """Negative control: the plain mean has no bounded influence."""
     data = 3.0 + rng.standard_normal(contract.shape)
     data[: int(contract.alpha * len(data))] = 1e4
     assert np.abs(data.mean(axis=0) - 3.0).min() > 50.0
@@ -188,14 +189,14 @@ def test_the_mean_fails_where_the_estimator_holds(
 
 
 @every_estimator
-def test_equal_rows_give_that_row(contract: Contract) -> None:
+def test_the_estimate_of_equal_rows_is_that_row(contract: Contract) -> None:
     data = np.broadcast_to(np.full(contract.shape[1:], 0.1), contract.shape).copy()
     np.testing.assert_allclose(contract.estimate(data), data[0], rtol=1e-12)
 
 
 @every_estimator
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_numbers_that_are_not_finite_are_refused(contract: Contract, value: float) -> None:
+def test_non_finite_numbers_are_rejected(contract: Contract, value: float) -> None:
     data = np.ones(contract.shape)
     data.reshape(-1)[7] = value
     with pytest.raises(InputError, match="NaN or infinite"):
@@ -204,22 +205,22 @@ def test_numbers_that_are_not_finite_are_refused(contract: Contract, value: floa
 
 @every_estimator
 @pytest.mark.parametrize("fraction", [0.5, 0.9, -0.1, np.nan])
-def test_impossible_fractions_are_refused(contract: Contract, fraction: float) -> None:
+def test_invalid_fractions_are_rejected(contract: Contract, fraction: float) -> None:
     with pytest.raises(InputError, match="alpha"):
         contract.run(np.ones(contract.shape), fraction)
 
 
 @every_estimator
-def test_no_data_are_refused(contract: Contract) -> None:
+def test_empty_data_are_rejected(contract: Contract) -> None:
     if contract.function is trimmed_means:
-        assert np.isnan(contract.estimate(np.ones(0)))  # an empty group among others is no error
+        assert np.isnan(contract.estimate(np.ones(0)))  # a single empty group is valid
         return
     with pytest.raises(InputError):
         contract.estimate(np.ones((0, *contract.shape[1:])))
 
 
 @every_estimator
-def test_input_is_left_as_it_was(contract: Contract, rng: np.random.Generator) -> None:
+def test_input_is_not_modified(contract: Contract, rng: np.random.Generator) -> None:
     data = _attacked(contract, rng)
     before = data.copy()
     data.flags.writeable = False

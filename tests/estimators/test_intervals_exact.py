@@ -1,4 +1,4 @@
-"""Interval endpoints against their definitions: Student's t."""
+"""Ends of Student intervals against their definitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DELTA = 0.1
 
 
 def by_student(points: np.ndarray, n_bad: int, delta: float) -> tuple[float, float]:
-    """Return the hull of Johnson's intervals over all sets of good points of this size."""
+    """Return the smallest interval that contains Johnson's intervals of all sets of good points."""
     ordered, n = np.sort(points), points.size
     good = n - n_bad
     centred = ordered - ordered.mean()
@@ -33,7 +33,7 @@ def by_student(points: np.ndarray, n_bad: int, delta: float) -> tuple[float, flo
 
 @pytest.mark.parametrize("n_bad", [0, 3, 30])
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
-def test_an_interval_of_means_is_the_hull_of_students(
+def test_an_interval_of_means_is_the_hull_of_student_intervals(
     rng: np.random.Generator, n_bad: int, sign: float
 ) -> None:
     """Two interleaved groups, each with its own number of bad points."""
@@ -46,7 +46,7 @@ def test_an_interval_of_means_is_the_hull_of_students(
         assert (low[group], high[group]) == pytest.approx(expected)
 
 
-def test_five_good_points_have_an_interval_and_four_have_none() -> None:
+def test_five_good_points_suffice_for_an_interval_and_four_do_not() -> None:
     points, groups = np.arange(9.0) ** 2, np.zeros(9, np.int64)
     for n_bad, is_bounded in ((4, True), (5, False), (9, False), (12, False)):
         given: dict[str, Any] = {"n_bad": np.array([n_bad]), "failure_probability": DELTA}
@@ -73,7 +73,7 @@ def test_binomial_quantiles_are_those_of_scipy(share: float, level: float) -> No
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0])
-def test_impossible_failure_probabilities_are_refused(delta: float) -> None:
+def test_invalid_failure_probabilities_are_rejected(delta: float) -> None:
     points, groups, n_bad = np.arange(9.0), np.zeros(9, np.int64), np.array([0])
     sentence = f"failure_probability is {delta}: it must lie between 0 and 1."
     options: dict[str, Any] = {"n_bad": n_bad, "failure_probability": delta}

@@ -1,4 +1,4 @@
-"""Invalid input is refused in a one-sentence error; input at the limit is accepted."""
+"""Invalid input is rejected with a one-sentence error; input at the limit is accepted."""
 
 from __future__ import annotations
 
@@ -47,9 +47,7 @@ ROWS = np.ones((4, 3))
         ([1.0], {"n_trimmed": -1}, "n_trimmed is -1: it cannot be negative."),
     ],
 )
-def test_points_that_have_no_mean_are_refused(
-    values: Any, options: dict[str, Any], sentence: str
-) -> None:
+def test_invalid_points_are_rejected(values: Any, options: dict[str, Any], sentence: str) -> None:
     assert refusal(trimmed_mean, values, **ALPHA, **options) == sentence
 
 
@@ -100,13 +98,13 @@ def test_points_that_have_no_mean_are_refused(
         ),
     ],
 )
-def test_rows_that_have_no_mean_are_refused(
+def test_invalid_rows_are_rejected(
     estimator: Any, rows: Any, options: dict[str, Any], sentence: str
 ) -> None:
     assert refusal(estimator, rows, **ALPHA, **options) == sentence
 
 
-def test_an_impossible_split_names_what_would_work() -> None:
+def test_the_error_for_an_impossible_split_says_what_would_work() -> None:
     options: dict[str, Any] = {"rng": generator(0), "failure_probability": 0.1}
     assert refusal(lugosi_mendelson_mean, np.ones(200), alpha=0.05, **options) == (
         # 12 · log(40)/(1/2 − 8/20) = 442.7 points in each half.
@@ -178,5 +176,7 @@ def test_the_split_trimmed_mean_equals_its_definition(rng: np.random.Generator) 
         ),
     ],
 )
-def test_invalid_groups_are_refused(arguments: Any, options: dict[str, Any], sentence: str) -> None:
+def test_invalid_groups_are_rejected(
+    arguments: Any, options: dict[str, Any], sentence: str
+) -> None:
     assert refusal(trimmed_means, *arguments, **ALPHA, **options) == sentence

@@ -1,4 +1,4 @@
-"""Products with rows, and the truncated series of a matrix exponential, against dense algebra."""
+"""Products with rows, and the series of a matrix exponential, compared with dense algebra."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def test_the_series_equals_the_matrix_exponential(
     vectors = rng.standard_normal((30, 4))
     exact = expm(exponent * (covariance / top - np.eye(30))) @ vectors
     series = exponential_times(sample, vectors, top=top, exponent=exponent)
-    # Terms below a thousandth are left out, and they shrink by more than half from there on.
+    # Terms below a thousandth are omitted; each later term is less than half of its predecessor.
     assert np.abs(series - exact).max() < 2e-3 * np.abs(vectors).sum(axis=0).max()
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.float32, np.bool_])
-def test_rows_of_any_numbers_become_floats(kind: type) -> None:
+def test_rows_of_any_numeric_type_become_floats(kind: type) -> None:
     array: Any = np.array([[1, 0, 1], [0, 0, 1]]).astype(kind)
     matrices: list[Any] = [array, array.tolist(), sparse.csr_array(array), sparse.coo_matrix(array)]
     for matrix in matrices:
@@ -85,7 +85,7 @@ def test_a_sparse_matrix_is_copied_only_to_sum_duplicates() -> None:
     assert twice.nnz == 3
 
 
-def test_dense_rows_far_from_zero_keep_their_digits(rng: np.random.Generator) -> None:
+def test_dense_rows_with_a_large_offset_lose_no_precision(rng: np.random.Generator) -> None:
     array = rng.standard_normal((500, 4))
     near, far = (spectral_filter(array + offset, alpha=0.1) for offset in (0.0, 2.0**30))
     np.testing.assert_allclose(far.estimate - 2.0**30, near.estimate, atol=1e-6)

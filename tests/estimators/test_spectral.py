@@ -1,4 +1,4 @@
-"""The two high-dimensional estimators under attack, against the oracle and the plain mean."""
+"""Both high-dimensional estimators under attack, compared with the oracle and the plain mean."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def _certified_distance(sample: Sample, result: MeanEstimate) -> float:
     kept_good = result.weights[sample.is_good]
     bad_share = max(0.0, 1.0 - kept_good.sum() / result.weights.sum())
     lost_share = 1.0 - kept_good.mean()
-    top = 1.02 * result.spectrum[-1].top_eigenvalue  # Lanczos errs low by at most its tolerance
+    # The Lanczos eigenvalue is too low by at most its tolerance
+    top = 1.02 * result.spectrum[-1].top_eigenvalue
     good_top = _top_variance(sample.rows[sample.is_good])
     return math.sqrt(top * bad_share / (1.0 - bad_share)) + math.sqrt(
         good_top * lost_share / (1.0 - lost_share)
@@ -55,10 +56,11 @@ def test_the_distance_from_the_oracle_is_certified(
 @both
 @pytest.mark.parametrize(
     ("attack", "limit"),
-    # Multiples of the oracle's own error. Attacks far outside must cost nothing but the good rows
-    # that were cut: at most a tenth of them, a second independent error of sqrt(.1/.9) = .33.
-    # A shift of 3σ hides 2 % of the good rows' tail and half of its own below the threshold:
-    # .1·3/sqrt(60/1200) = 1.34 beside 1; ten directions of 8σ leave below 2σ each: .2·2/sqrt(10).
+    # Multiples of the oracle's own error. Far outliers may have no effect except that good rows are
+    # removed too: at most a tenth of them, which adds an independent error of sqrt(.1/.9) = .33.
+    # After a shift of 3σ, 2 % of the good rows' tail and half of the bad rows stay below the
+    # threshold: .1·3/sqrt(60/1200) = 1.34 in addition to 1. In ten directions of 8σ, less than 2σ
+    # is left in each: .2·2/sqrt(10).
     [
         ("far", 1.33),
         ("axis", 1.33),
@@ -87,8 +89,8 @@ def test_twice_as_many_bad_rows_as_stated_do_not_explode_it(
     result = estimator(sample.rows, alpha=0.15)
     distance = float(np.linalg.norm(result.estimate - sample.oracle))
     assert distance <= _certified_distance(sample, result) + 1e-9
-    # Removing at most a tenth of the good rows and keeping at most that share of bad ones within
-    # the threshold of about 2: sqrt(2·.1/.9) + sqrt(1.5·.1/.9).
+    # At most a tenth of the good rows is removed, and at most the same share of bad rows is kept
+    # within the threshold of about 2: sqrt(2·.1/.9) + sqrt(1.5·.1/.9).
     assert distance < 0.9
 
 
@@ -118,7 +120,7 @@ def test_without_an_attack_no_sparse_row_loses_weight(
     for per_row in (2, 5, 25):
         matrix, _, _ = sparse_rows(rng, per_row=per_row)
         assert estimator(matrix, alpha=ALPHA).removed == 0.0
-        # with two entries, rows with one huge column are outliers under any scaling
+        # with two entries per row, rows with one huge column are outliers under any scaling
         if per_row > 2:
             unequal = sparse.csr_array(matrix.multiply(np.exp(rng.standard_normal(300))))
             assert estimator(unequal, alpha=ALPHA).removed == 0.0
@@ -130,8 +132,8 @@ def test_colluders_in_sparse_rows_are_found(estimator: Estimator, rng: np.random
     result = estimator(matrix, alpha=ALPHA)
     oracle = float(np.linalg.norm(matrix[is_good].mean(axis=0) - true_mean))
     plain = float(np.linalg.norm(matrix.mean(axis=0) - true_mean))
-    # A colluder's projection is sqrt(25) = 5 deviations out: all but a few are cut, and with
-    # them the good rows beyond about two deviations of one side, a twentieth.
+    # A colluder's projection is sqrt(25) = 5 deviations from the centre: almost all are removed,
+    # and with them the good rows beyond about two deviations on one side, a twentieth.
     assert result.weights[~is_good].mean() < 0.05
     assert result.weights[is_good].mean() > 0.93
     assert float(np.linalg.norm(result.estimate - true_mean)) < 1.5 * oracle
@@ -201,8 +203,10 @@ def test_the_spectrum_explains_the_result(estimator: Estimator, rng: np.random.G
 
 
 @both
-def test_rounds_end_at_the_budget(estimator: Estimator, rng: np.random.Generator) -> None:
-    # A fifth of the rows six deviations out: seen, not blatant, and more than the budget.
+def test_rounds_end_when_the_budget_is_used_up(
+    estimator: Estimator, rng: np.random.Generator
+) -> None:
+    # A fifth of the rows is six deviations away: detected, not blatant, and more than the budget.
     mild = normal_rows(rng).rows
     mild[:300] += 6.0 / np.sqrt(60.0)
     short = estimator(mild, alpha=0.02)
@@ -213,7 +217,7 @@ def test_rounds_end_at_the_budget(estimator: Estimator, rng: np.random.Generator
 
 
 @both
-def test_tiny_and_degenerate_matrices_have_answers(estimator: Estimator) -> None:
+def test_tiny_and_degenerate_matrices_are_supported(estimator: Estimator) -> None:
     one = estimator(np.array([[1.0, 2.0]]), alpha=ALPHA)
     assert one.estimate.tolist() == [1.0, 2.0]
     two = estimator(np.array([[1.0], [3.0]]), alpha=ALPHA)
@@ -221,7 +225,7 @@ def test_tiny_and_degenerate_matrices_have_answers(estimator: Estimator) -> None
     empty = sparse.csr_array((50, 40))
     assert estimator(empty, alpha=ALPHA).estimate.tolist() == [0.0] * 40
     odd = np.zeros((50, 40))
-    odd[0] = 1.0  # one row in fifty differs from all others, which agree
+    odd[0] = 1.0  # one row in fifty differs from all others, which are equal
     assert estimator(odd, alpha=ALPHA).estimate.tolist() == [0.0] * 40
 
 
@@ -235,8 +239,8 @@ def test_columns_of_zeros_change_nothing(estimator: Estimator, rng: np.random.Ge
 
 
 @both
-def test_weights_never_fall_below_zero(estimator: Estimator, rng: np.random.Generator) -> None:
-    """Lost weights are differences of running sums, which are rounded."""
+def test_weights_are_never_negative(estimator: Estimator, rng: np.random.Generator) -> None:
+    """Removed weights are differences of running sums, which have rounding errors."""
     for _ in range(10):
         rows = rng.normal(size=(400, 5))
         rows[:60] += 40.0 + 30.0 * rng.normal(size=(60, 1))

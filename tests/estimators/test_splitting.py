@@ -24,19 +24,20 @@ def test_both_withstand_extreme_points_of_either_sign(
     points = rng.normal(5.0, 1.0, n_points)
     points[: int(alpha * n_points)] = sign * 1e9
     good_mean = points[int(alpha * n_points) :].mean()
-    # Lugosi and Mendelson clip eps = 8·.02 + 12·log(80)/3000 = .178 of each tail at good points:
-    # each clipped bad point pulls by at most the .178 quantile, .93σ, and the clipping of good
-    # points is lopsided by at most the same share: 2·.02·.93 = .04; noise 4/sqrt(3000) = .07.
+    # Lugosi and Mendelson clip eps = 8·.02 + 12·log(80)/3000 = .178 of each tail at good points. A
+    # clipped bad point has at most the effect of the .178 quantile, .93σ, and the asymmetry of the
+    # clipping is at most the same share: 2·.02·.93 = .04; noise is 4/sqrt(3000) = .07.
     split = lugosi_mendelson_mean(points, alpha=alpha, rng=rng)
     assert abs(split.estimate - good_mean) < 0.11
-    # At most 120 of the 301 blocks hold a bad point, so the median lies at worst at the 83.1 %
-    # point of 181 means of 19.9 good points: .96/sqrt(19.9) = .215; noise 5/sqrt(6000) = .065.
+    # At most 120 of the 301 blocks contain a bad point, so the median is at worst the 83.1 %
+    # quantile of 181 means of 19.9 good points: .96/sqrt(19.9) = .215; noise is 5/sqrt(6000) =
+    # .065.
     blocks = median_of_means(points, alpha=alpha, rng=rng)
     assert abs(blocks.estimate - good_mean) < 0.28
     assert blocks.is_covered
     assert abs(points.mean() - good_mean) > 1e6  # negative control
 
 
-def test_too_few_points_for_the_blocks_get_their_median(rng: np.random.Generator) -> None:
+def test_with_too_few_points_for_blocks_the_median_is_returned(rng: np.random.Generator) -> None:
     result = median_of_means([1.0, 2.0, 1e9], alpha=0.1, rng=rng)
     assert result.estimate == 2.0

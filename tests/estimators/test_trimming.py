@@ -17,14 +17,14 @@ POINTS = st.lists(
 
 
 @given(n=st.integers(1, 500), alpha=st.floats(0.0, 0.49), delta=st.floats(1e-6, 0.5))
-def test_trim_count_is_the_smallest_that_covers(n: int, alpha: float, delta: float) -> None:
+def test_trim_count_is_the_smallest_sufficient_number(n: int, alpha: float, delta: float) -> None:
     count = trim_count(n, alpha=alpha, failure_probability=delta)
     slack = 1e-9  # scipy's tail and its inverse agree to rounding only
     assert stats.binom.sf(count, n, alpha) <= delta + slack
     assert count == 0 or stats.binom.sf(count - 1, n, alpha) >= delta - slack
 
 
-def test_trim_count_of_many_groups_is_that_of_each() -> None:
+def test_trim_count_is_vectorised_over_groups() -> None:
     sizes = np.array([0, 1, 7, 100, 7])
     counts = trim_count(sizes, alpha=0.2, failure_probability=0.05)
     assert counts.tolist() == [
@@ -34,14 +34,15 @@ def test_trim_count_of_many_groups_is_that_of_each() -> None:
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_expected_share_is_too_little_to_trim(sign: float, rng: np.random.Generator) -> None:
-    """Errata 11: a random group exceeds its expected share of bad points half of the time."""
+    """Half of all random groups have more bad points than the expected share (erratum 11)."""
     n_groups, n_points, alpha, delta = 400, 100, 0.2, 0.01
     is_bad = rng.random((n_groups, n_points)) < alpha
     values = np.where(is_bad, sign * 1e6, 5.0 + rng.standard_normal((n_groups, n_points)))
     groups = np.repeat(np.arange(n_groups), n_points)
     result = trimmed_means(values.ravel(), groups, n_groups, alpha=alpha, failure_probability=delta)
     n_broken = int(np.count_nonzero(np.abs(result.estimates - 5.0) > 10.0))
-    # Broken groups are at most Binomial(400, 0.01): more than 12 has probability below 1e-3.
+    # The number of broken groups is at most Binomial(400, 0.01), above 12 with probability below
+    # 1e-3.
     assert n_broken <= 12
     naive = [
         trimmed_mean(row, alpha=alpha, n_trimmed=math.ceil(alpha * n_points)) for row in values
@@ -64,10 +65,10 @@ def test_expected_share_is_too_little_to_trim(sign: float, rng: np.random.Genera
         (0.2, 0.5, 0.318639),
     ],
 )
-def test_bias_at_the_trim_edge_is_the_exact_one(
+def test_bias_at_the_trim_edge_equals_the_exact_value(
     sign: float, alpha: float, trim: float, bias: float
 ) -> None:
-    """Goldens: paper notes, section 4, trim-edge bias for Gaussian means; 0.5 is the median."""
+    """Values are from the paper notes, section 4, for Gaussian means; 0.5 is the median."""
     n_points = 200_000
     n_bad = round(alpha * n_points)
     n_good = n_points - n_bad
@@ -77,7 +78,7 @@ def test_bias_at_the_trim_edge_is_the_exact_one(
     result = trimmed_mean(
         10.0 + np.concatenate([good, bad]), alpha=alpha, n_trimmed=round(trim * n_points)
     )
-    # The grid of quantiles approximates the distribution to O(1/n) inside and one step at the edge.
+    # The grid of quantiles has an error of O(1/n) inside and of one step at the edge.
     assert result.estimate - 10.0 == pytest.approx(sign * bias, abs=2e-5)
 
 
@@ -86,10 +87,10 @@ def test_bias_at_the_trim_edge_is_the_exact_one(
     bad=st.lists(st.floats(-1e12, 1e12), max_size=10),
     n_cut=st.integers(0, 10),
 )
-def test_tolerated_points_move_the_estimate_within_the_good_order_statistics(
+def test_bad_points_move_the_estimate_within_good_order_statistics(
     good: list[float], bad: list[float], n_cut: int
 ) -> None:
-    """Adding B ≤ k points moves the j-th smallest to between the (j−B)-th and j-th good one."""
+    """With B ≤ k bad points, the j-th smallest is between the (j−B)-th and j-th good one."""
     bad = bad[:n_cut]
     n = len(good) + len(bad)
     result = trimmed_mean(good + bad, alpha=0.1, n_trimmed=n_cut)
@@ -128,19 +129,19 @@ def test_trimmed_mean_agrees_with_scipy(rng: np.random.Generator) -> None:
     assert result.estimate == pytest.approx(stats.trim_mean(points, 60 / 500))
 
 
-def test_small_groups_get_their_median_and_say_so() -> None:
+def test_small_groups_return_their_median_and_are_not_covered() -> None:
     result = trimmed_mean([1.0, 2.0, 1e9], alpha=0.4)
     assert (result.estimate, result.is_covered) == (2.0, False)
     assert trimmed_mean([1.0, 2.0], alpha=0.4).estimate == 1.5
     assert trimmed_mean([7.0], alpha=0.4).estimate == 7.0
 
 
-def test_empty_groups_are_not_numbers() -> None:
+def test_the_mean_of_an_empty_group_is_nan() -> None:
     result = trimmed_means([], [], 2, alpha=0.2, n_zeros=[0, 5])
     np.testing.assert_array_equal(result.estimates, [np.nan, 0.0])
 
 
-def test_without_bad_points_it_is_the_mean(rng: np.random.Generator) -> None:
+def test_without_bad_points_the_estimate_is_the_mean(rng: np.random.Generator) -> None:
     points = rng.normal(4.0, 1.0, 50)
     result = trimmed_mean(points, alpha=0.0)
     assert result.is_covered

@@ -20,7 +20,7 @@ def mean_of(values: np.ndarray) -> float:
 
 
 def test_intervals_for_a_mean_contain_it_as_often_as_they_say(rng: np.random.Generator) -> None:
-    """2000 intervals at 95 %: the count of misses is binomial, 5 sigma = 0.05 ± 0.0244."""
+    """The misses of 2000 intervals at 95 % are binomial; five standard errors are 0.0244."""
     draws = rng.standard_normal((2000, 10))
     hits = [low <= 0 <= high for low, high in map(mean_interval, draws)]
     assert np.mean(hits) == pytest.approx(0.95, abs=5 * np.sqrt(0.05 * 0.95 / 2000))
@@ -36,7 +36,7 @@ def test_intervals_for_a_mean_contain_it_as_often_as_they_say(rng: np.random.Gen
         ((1.0, -5.0), 2.0, Verdict.FAILS),
     ],
 )
-def test_one_bad_comparison_fails_the_claim_and_one_unclear_one_leaves_it_open(
+def test_one_failed_comparison_fails_the_claim_and_one_unclear_one_leaves_it_open(
     shifts: tuple[float, ...], margin: float, verdict: Verdict
 ) -> None:
     noise = np.linspace(-0.1, 0.1, 20)
@@ -49,7 +49,7 @@ def test_one_bad_comparison_fails_the_claim_and_one_unclear_one_leaves_it_open(
 
 
 @pytest.mark.parametrize("n_repetitions", [1, FEWEST - 1])
-def test_few_repetitions_are_not_judged_however_much_they_agree(n_repetitions: int) -> None:
+def test_few_repetitions_give_no_verdict_even_if_they_agree(n_repetitions: int) -> None:
     agreed = np.ones(n_repetitions)
     assert all_positive("n", "s", {"": agreed}).verdict is Verdict.OPEN
     assert resampled("n", "s", "t", agreed, mean_of, above=0).verdict is Verdict.OPEN
@@ -64,7 +64,7 @@ def test_few_repetitions_are_not_judged_however_much_they_agree(n_repetitions: i
         (1.0, np.inf, Verdict.OPEN),
     ],
 )
-def test_a_resampled_statistic_is_judged_by_its_whole_interval(
+def test_the_verdict_on_a_resampled_statistic_depends_on_its_whole_interval(
     above: float, below: float, verdict: Verdict, rng: np.random.Generator
 ) -> None:
     values = 1.0 + 0.1 * rng.standard_normal(50)
@@ -77,7 +77,7 @@ def test_a_resampled_statistic_is_judged_by_its_whole_interval(
     assert claim.high - claim.low == pytest.approx(3.92 * values.std() / np.sqrt(50), rel=0.15)
 
 
-def test_a_statistic_that_is_not_defined_resolves_nothing() -> None:
+def test_an_undefined_statistic_leaves_the_claim_open() -> None:
     claim = resampled("n", "s", "t", np.ones(9), lambda _: float("nan"), above=0)
     assert (claim.verdict, claim.estimate, claim.low) == (Verdict.OPEN, None, None)
 

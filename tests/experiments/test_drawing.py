@@ -1,4 +1,4 @@
-"""Contents and labels of experiment figures."""
+"""Content and labels of experiment figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unswayed.experiments.results import Curve
 from unswayed.reports.style import STYLE, new_figure
 
 
-def test_a_single_point_has_a_bar_where_a_curve_has_a_band() -> None:
+def test_a_single_point_is_drawn_with_an_error_bar_instead_of_a_band() -> None:
     values = np.array([[1.0], [2.0], [4.0]])
     with mpl.rc_context(STYLE):
         _, (ax,) = new_figure(width=4, height=3)

@@ -33,7 +33,7 @@ largest_one_sided_interactions = partial(largest_interactions, is_one_sided=True
 FILES = {"results.parquet", "settings.json", "claims.json", "figure.png", "figure.svg"}
 
 
-#: One experiment of each kind; `make test-all` runs the others, too.
+#: One experiment of each kind; `make test-all` runs all of them.
 KINDS = ("figure-2a", "theorem-lower", "guessing-game")
 
 
@@ -76,7 +76,7 @@ def test_a_tiny_experiment_runs_from_points_to_claims(name: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_experiment_has_the_learners_it_must_have(name: str) -> None:
+def test_every_experiment_has_the_required_learners(name: str) -> None:
     experiment = find_experiment(name)
     if name == "guessing-game":  # it has no learner
         assert experiment.algorithms == ("sticky", "uniform")
@@ -92,7 +92,7 @@ def test_every_experiment_has_the_learners_it_must_have(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_a_quick_run_is_a_part_of_the_full_one(name: str) -> None:
+def test_a_quick_run_is_a_subset_of_the_full_one(name: str) -> None:
     experiment = find_experiment(name)
     quick = quick_version(experiment)
     worlds = [point.settings for point in experiment.points]
@@ -116,7 +116,7 @@ def test_the_papers_settings_are_those_of_the_paper() -> None:
     assert told == {0.1}
 
 
-def test_cells_keep_their_numbers_when_an_algorithm_joins() -> None:
+def test_cells_keep_their_numbers_when_an_algorithm_is_added() -> None:
     experiment = find_experiment("figure-2a")
     longer = replace(experiment, algorithms=(*experiment.algorithms, "thompson"))
     assert cells_of(longer)[: len(cells_of(experiment))] == cells_of(experiment)

@@ -28,8 +28,8 @@ def claims_of(name: str) -> dict[str, Any]:
     return written
 
 
-def test_tables_and_summary_are_those_of_the_committed_claims(tmp_path: Path) -> None:
-    """Publishing again changes nothing; a changed claims file changes table and summary."""
+def test_tables_and_summary_agree_with_the_committed_claims(tmp_path: Path) -> None:
+    """Publishing again changes nothing; a modified claims file changes table and summary."""
     docs = tmp_path / "docs"
     shutil.copytree(FIGURES, docs / "images" / "reproduction")
     pages = ("reproduction.md", "reproduction-claims.md")

@@ -36,14 +36,14 @@ def test_curves_have_a_row_for_each_repetition_and_a_column_for_each_point() -> 
     assert results.curve("oracle").means.tolist() == [7, 8]
 
 
-def test_only_repetitions_that_every_cell_has_are_reported() -> None:
+def test_only_repetitions_common_to_all_cells_are_reported() -> None:
     rows = [row(number, repetition, 0.0) for number in range(4) for repetition in range(3)]
     results = Results([one for one in rows if (one["number"], one["repetition"]) != (2, 1)])
     assert results.repetitions == 2
     assert {one["repetition"] for one in results.main} == {0, 2}
 
 
-def test_our_own_learner_may_have_fewer_repetitions_and_is_compared_in_those() -> None:
+def test_our_own_learner_may_have_fewer_repetitions_for_its_comparisons() -> None:
     rows = [
         row(number, repetition, 10.0 * repetition + number)
         for number in range(4)

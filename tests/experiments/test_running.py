@@ -42,7 +42,7 @@ def run(
 
 
 def values(rows: list[Row]) -> dict[object, float]:
-    """Return the value of each row; times differ from run to run, values must not."""
+    """Return the values of the rows, which unlike times must not differ between runs."""
     return {key_of(row): row["value"] for row in rows}
 
 
@@ -76,7 +76,7 @@ def test_another_algorithm_adds_its_cells_only(tmp_path: Path) -> None:
         (replace(SMALL, id="figure-2b"), "id"),
     ],
 )
-def test_results_refuse_other_settings_and_stay_as_they_are(
+def test_results_with_other_settings_are_rejected_and_left_unchanged(
     experiment: Experiment, named: str, tmp_path: Path
 ) -> None:
     run(tmp_path)
@@ -93,14 +93,14 @@ def test_results_without_settings_are_not_continued(tmp_path: Path) -> None:
         run(tmp_path)
 
 
-def test_a_crash_while_parts_are_merged_counts_nothing_twice(tmp_path: Path) -> None:
+def test_a_crash_while_merging_parts_creates_no_duplicates(tmp_path: Path) -> None:
     rows, _ = run(tmp_path)
-    Store(tmp_path).add(rows[:1])  # as if the part had not been removed yet
+    Store(tmp_path).add(rows[:1])  # as if the crash came before the part was removed
     assert Store(tmp_path).rows() == rows
     assert Store(tmp_path).compact() == rows
 
 
-def test_each_cell_meets_the_attack_that_its_pilot_found_strongest(tmp_path: Path) -> None:
+def test_each_cell_uses_the_strongest_attack_of_its_pilot(tmp_path: Path) -> None:
     rows, _ = run(tmp_path)
     strongest = strongest_attacks(rows)
     assert set(strongest) == {cell.number for cell in cells_of(SMALL)}
@@ -109,7 +109,7 @@ def test_each_cell_meets_the_attack_that_its_pilot_found_strongest(tmp_path: Pat
             assert row["attack"] == strongest[row["number"]]
 
 
-def test_a_quick_run_meets_one_attack_and_has_no_pilot() -> None:
+def test_a_quick_run_has_one_attack_and_no_pilot() -> None:
     known = quick_version(find_experiment("figure-2a"))
     assert {point.attacks for point in known.points} == {("nuke",)}
     assert [known.repetitions_of(name, 6) for name in ("paper", DEFAULT_METHOD)] == [6, 2]
@@ -117,7 +117,7 @@ def test_a_quick_run_meets_one_attack_and_has_no_pilot() -> None:
     assert {point.attacks for point in unknown.points} == {("trim-edge",)}
 
 
-def test_a_row_equals_the_result_of_the_simulator_with_its_settings(tmp_path: Path) -> None:
+def test_a_row_is_reproducible_with_the_simulator(tmp_path: Path) -> None:
     """Every row can be repeated by `unswayed simulate` from its recorded settings."""
     rows, _ = run(tmp_path)
     for row in rows[:: len(rows) // 3]:
@@ -138,7 +138,7 @@ def test_a_row_equals_the_result_of_the_simulator_with_its_settings(tmp_path: Pa
         assert simulate(settings)[-1].loss == row["value"]
 
 
-def test_a_run_without_processes_or_repetitions_is_refused(tmp_path: Path) -> None:
+def test_a_run_without_processes_or_repetitions_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="`processes` is 0"):
         Workers(0)
     with pytest.raises(InputError, match="`repetitions` is 0"):
@@ -161,7 +161,7 @@ LONG = miniature(find_experiment("figure-2a"), points=3)
 
 
 def test_a_killed_run_resumes_where_it_stopped(tmp_path: Path) -> None:
-    """SIGKILL to a run with two processes, halfway through; no finished repetition is run again."""
+    """A run with two processes is killed halfway; no finished repetition is run again."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     folder = tmp_path / "results"
@@ -204,7 +204,7 @@ def _is_running(pid: int) -> bool:
 def test_results_of_another_commit_are_not_continued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All rows come from one commit; a folder of an older commit is reported and left unchanged."""
+    """A folder with rows of an older commit is rejected and left unchanged."""
     experiment = miniature(find_experiment("figure-2a"), points=1)
     with Workers(1) as workers:
         run_missing(experiment, Store(tmp_path), workers, repetitions=1)

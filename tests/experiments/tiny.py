@@ -1,4 +1,4 @@
-"""Experiments small enough for a test: every point of a quick run, in a miniature world."""
+"""Small versions of experiments: every point of a quick run, in a tiny world."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ LARGE = 30
 
 
 def tiny(experiment: Experiment) -> Experiment:
-    """Return the experiment with miniature worlds, two attacks at most and a pilot of one."""
+    """Return the experiment with tiny worlds, at most two attacks and one pilot repetition."""
     quick = quick_version(experiment)
     points = tuple(point for point in experiment.points if point.is_quick)
-    if len(points) > LARGE:  # the corner of a grid of users and interactions
+    if len(points) > LARGE:  # one corner of the grid of users and interactions
         points = tuple(point for point in points if point.settings.users <= 250)
     shrunk = tuple(map(_shrunk, points))
     return replace(

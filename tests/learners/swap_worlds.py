@@ -1,4 +1,4 @@
-"""Small worlds in which colluders exchange the best action and the runner-up."""
+"""Small worlds in which colluders swap the best action and the runner-up."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class World:
         return means.reshape(self.true_means.shape)
 
     def suboptimality(self, means: FloatArray) -> float:
-        """Return the average loss of playing the best action by these means."""
+        """Return the average loss of playing the action with the largest of these means."""
         chosen = np.take_along_axis(self.true_means, means.argmax(axis=1)[:, None], axis=1)[:, 0]
         return float((self.true_means.max(axis=1) - chosen).mean())
 
@@ -55,8 +55,8 @@ def make_world(
 ) -> World:
     """Simulate a world where colluders push the runner-up and nuke the best action.
 
-    ``taste`` is the standard deviation of rank-one tastes, two-sided; ``minority`` the share of
-    good users with another, fixed taste.
+    ``taste`` is the standard deviation of symmetric rank-one tastes, ``minority`` the share of good
+    users with another, fixed taste.
     """
     true_means = 0.35 + 0.2 * rng.random((n_contexts, n_actions))
     runner_up = true_means.argmax(axis=1)

@@ -1,4 +1,4 @@
-"""A test for change that a coalition cannot trigger and that detects changes of honest rewards."""
+"""The test for changes detects changes of honest rewards, and a coalition cannot trigger it."""
 
 import numpy as np
 import pytest
@@ -24,11 +24,11 @@ def played(
 ) -> Events:
     """Return two days of uniform play; colluders appear on the second day only.
 
-    On the second day action 0 in context 0 is better by ``move`` for good users.
+    On the second day, the mean of action 0 in context 0 increases by ``move`` for good users.
     """
     users = rng.integers(colluders, USERS, size=n)
     times = rng.integers(2, size=n).astype(np.float64)
-    if colluders:  # a tenth of the users makes half of the second day's events
+    if colluders:  # a tenth of the users have half of the second day's events
         is_theirs = (times == 1.0) & (rng.random(n) < 0.5)
         users[is_theirs] = rng.integers(colluders, size=int(is_theirs.sum()))
     contexts, actions = rng.integers(CONTEXTS, size=n), rng.integers(ACTIONS, size=n)
@@ -67,7 +67,7 @@ def found(events: Events, alpha: float = 0.1) -> Changes:
 
 @pytest.mark.parametrize("is_binary", [False, True])
 def test_nothing_is_found_where_nothing_changed(is_binary: bool, rng: np.random.Generator) -> None:
-    """40 logs at 1 % each: three or more false alarms have probability below 1 %."""
+    """With 40 logs at 1 % each, three or more false alarms have probability below 1 %."""
     alarms = sum(
         bool(found(played(rng, n=6_000, is_binary=is_binary), alpha=0.0).changes) for _ in range(40)
     )
@@ -79,10 +79,10 @@ def test_nothing_is_found_where_nothing_changed(is_binary: bool, rng: np.random.
 def test_a_coalition_that_wakes_up_cannot_make_a_change(
     lie: float, rng: np.random.Generator
 ) -> None:
-    """A tenth of the accounts sleep on the first day and make half of the second day's events."""
+    """A tenth of the accounts, inactive on the first day, have half of the events on the second."""
     events = played(rng, colluders=USERS // 10, lie=lie)
     assert not found(events).changes
-    # Negative control: plain means over events see one in every cell.
+    # Negative control: plain means over events change significantly in every cell.
     assert np.abs(plain_scores(events)).min() > 5.0
 
 
@@ -115,7 +115,7 @@ def test_the_detectable_change_is_reported(rng: np.random.Generator) -> None:
     assert result.to_json()["visible"] == result.visible
 
 
-def test_too_little_data_is_reported_and_nothing_else(rng: np.random.Generator) -> None:
+def test_only_a_lack_of_data_is_reported(rng: np.random.Generator) -> None:
     result = found(played(rng, n=40))
     assert not result.changes
     assert "too little was played" in result.statement()
@@ -125,7 +125,7 @@ def test_too_little_data_is_reported_and_nothing_else(rng: np.random.Generator) 
 def test_colluders_are_bounded_by_the_plays_they_were_assigned(
     rng: np.random.Generator,
 ) -> None:
-    """Accounts with one visit each reach a cell of ten with probability a tenth."""
+    """An account with a single visit is in a given one of ten cells with probability 1/10."""
     n = 2_000
     users, actions = np.arange(n), rng.integers(10, size=n)
     t = tally(users, np.zeros(n, int), actions, np.ones(n), n_users=n, n_contexts=1, n_actions=10)
@@ -149,7 +149,7 @@ def test_colluders_are_bounded_by_the_plays_they_were_assigned(
     assert (most_colluders(weighted, 200, uniform_design(weighted), 1e-4) == 200).all()
 
 
-def test_each_outcome_has_its_sentence_and_its_json() -> None:
+def test_outcomes_are_described_in_words_and_json() -> None:
     rise = Change("lunch", "tea", (0.25, 0.5), (0.75, 1.0))
     found = Changes((rise,), 1234, 2000, 0.125)
     assert found.statement() == (
@@ -167,7 +167,7 @@ def test_each_outcome_has_its_sentence_and_its_json() -> None:
     }
 
 
-def test_incomparable_windows_are_refused_with_a_sentence(rng: np.random.Generator) -> None:
+def test_incomparable_windows_are_rejected(rng: np.random.Generator) -> None:
     window = tally_events(played(rng, n=500))
     other = tally_events(Events.of(["a"], ["s"], ["x"], [1.0]))
     with pytest.raises(InputError, match="windows with different labels cannot be compared"):
@@ -179,9 +179,9 @@ def test_incomparable_windows_are_refused_with_a_sentence(rng: np.random.Generat
 def test_an_uneven_assignment_leaves_room_for_the_colluders_of_the_larger_group(
     rng: np.random.Generator,
 ) -> None:
-    """Nine in ten of 600 colluders get action 0 instead of one in two: 1.5 times as many.
+    """90 % instead of 50 % of 600 colluders get action 0, at least 1.5 times as many.
 
-    As a negative control, uneven assignment of the same log is detected.
+    The uneven assignment of the log must be detected.
     """
     n = 6000
     users, contexts = np.arange(n), np.zeros(n, np.int64)

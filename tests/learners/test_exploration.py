@@ -1,4 +1,4 @@
-"""Exploration drawn by hand: users, actions, and where each reward is counted."""
+"""Exploration by keyed hash: actions, codes and the phase that each reward belongs to."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def explore(
 
 
 def drawn(user: int, context: int, play: int | None, n_actions: int = 2) -> int:
-    """Return the action of one user's play by the assignment itself."""
+    """Return the action that the assignment gives to one play of a user."""
     (action,) = DRAW.actions(
         DRAW.digests("user", [USERS[user]]),
         DRAW.digests("context", [CONTEXTS[context]]),
@@ -52,8 +52,8 @@ def n_plays(exploration: Exploration) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("warmup", [0, 40, 1000])
-def test_single_decisions_are_those_of_a_batch(warmup: int, rng: np.random.Generator) -> None:
-    """Without, during and after a warm-up."""
+def test_single_decisions_equal_those_of_a_batch(warmup: int, rng: np.random.Generator) -> None:
+    """Tested without a warm-up, during it and after it."""
     single, batch = explore(3, warmup=warmup), explore(3, warmup=warmup)
     users, contexts = rng.integers(30, size=200), rng.integers(3, size=200)
     for exploration in (single, batch):
@@ -65,7 +65,7 @@ def test_single_decisions_are_those_of_a_batch(warmup: int, rng: np.random.Gener
     assert single.to_json() == batch.to_json()
 
 
-def test_codes_out_of_bounds_are_named() -> None:
+def test_errors_name_codes_that_are_out_of_bounds() -> None:
     exploration = explore(2, users=USERS[:3])
     zero, one = np.zeros(1, np.int64), np.ones(1)
     for arguments, sentence in (
@@ -84,8 +84,8 @@ def test_codes_out_of_bounds_are_named() -> None:
 
 
 @pytest.mark.parametrize("size", [7, 39, 40, 41, 200])
-def test_where_a_batch_ends_does_not_matter(size: int) -> None:
-    """The frequent contexts are fixed after 40 plays, within a batch or not."""
+def test_the_state_does_not_depend_on_batches(size: int) -> None:
+    """The frequent contexts are fixed after 40 plays, even within a batch."""
     rng = np.random.default_rng(5)
     users, contexts = rng.integers(30, size=200), rng.choice(3, p=[0.5, 0.4, 0.1], size=200)
     actions, rewards = rng.integers(2, size=200), rng.random(200)
@@ -105,7 +105,7 @@ def test_where_a_batch_ends_does_not_matter(size: int) -> None:
         np.testing.assert_array_equal(phase.indptr, other.indptr)
         np.testing.assert_array_equal(phase.counts, other.counts)
         np.testing.assert_allclose(phase.sums, other.sums)
-    # After the warm-up, plays count towards it if their action is no longer assigned to the user.
+    # Later plays belong to the warm-up if their action is no longer assigned to the user.
     is_late = [
         context < 2 and action != drawn(user, context, None)
         for user, context, action in zip(users[40:], contexts[40:], actions[40:], strict=True)

@@ -11,7 +11,7 @@ from unswayed.learners.methods import METHODS
 from unswayed.learners.players import EPSILON, Explorer, LogLearner, learner_specs
 
 
-def test_learners_are_the_methods_online_and_on_a_log_variants_and_baselines() -> None:
+def test_all_learners_are_registered() -> None:
     specs = learner_specs()
     assert list(specs) == [
         "bounded",
@@ -29,7 +29,7 @@ def test_learners_are_the_methods_online_and_on_a_log_variants_and_baselines() -
 
 
 @pytest.mark.parametrize(("name", "player"), [("mine", Explorer), ("mine-on-log", LogLearner)])
-def test_learners_of_a_method_learn_with_it(
+def test_a_learner_uses_the_method_it_is_named_after(
     name: str,
     player: type[Explorer] | type[LogLearner],
     monkeypatch: pytest.MonkeyPatch,
@@ -46,7 +46,7 @@ def test_learners_of_a_method_learn_with_it(
 
 
 def test_an_epsilon_greedy_log_is_weighed_back_to_uniform_plays(rng: np.random.Generator) -> None:
-    """The greedy action has most of the plays, and every action the same weight."""
+    """The greedy action has most of the plays, but every action has the same total weight."""
     n_users, n_rounds, mu = 400, 30, np.array([0.2, 0.6, 0.4])
     setting = Setting(
         n_users=n_users,
@@ -65,7 +65,7 @@ def test_an_epsilon_greedy_log_is_weighed_back_to_uniform_plays(rng: np.random.G
     assert probabilities[0].argmax() == 1
     plays, weights = (method.given[0].tallies.cell_sums(name)[0] for name in ("plays", "counts"))
     n_plays = n_users * n_rounds
-    # One round is needed to find the best action; binomial deviations are below .005.
+    # After one round the best action is known; binomial standard deviations are below .005.
     assert abs(plays[1] / n_plays - (1 - EPSILON + EPSILON / 3)) < 0.05
-    # A weight of 1/(3 · .2/3) = 5 at .067 of the plays: the sum's deviation is 2.3 % of it.
+    # Weights of 1/(3 · .2/3) = 5 for .067 of the plays: the standard deviation of the sum is 2.3 %.
     np.testing.assert_allclose(weights, n_plays / 3, rtol=0.1)

@@ -1,4 +1,4 @@
-"""The limits in rational arithmetic: slow and exact."""
+"""The limits in rational arithmetic: exact, but slow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def excess(n: int, base: Fraction, gap: Fraction, alpha: Fraction) -> Fraction:
 
 
 def long_total_variation(n: int, percent: int) -> Fraction:
-    """Return TV for base 50% and a gap in percent, by integers over 100^n, count after count."""
+    """Return TV for base 50% and a gap in percent, with integers as numerators over 100^n."""
     one, zero = 50 + percent, 50 - percent
     ordinary, better = 50**n, zero**n
     surplus = 0

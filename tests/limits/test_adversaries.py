@@ -22,7 +22,7 @@ from unswayed.limits import (
 one_sided_distance = partial(hiding_distance, is_one_sided=True)
 
 CASES = [(0.1, 10, 0.2, 0.5), (0.05, 40, 0.2, 0.5), (0.3, 6, 0.45, 0.1), (0.4, 5, 0.3, 0.6)]
-ENDS = [(0.2, 3, 0.2, 0.0), (1.0, 3, 0.7, 0.0)]  # worlds that a single play may distinguish
+ENDS = [(0.2, 3, 0.2, 0.0), (1.0, 3, 0.7, 0.0)]  # worlds that a single play can distinguish
 
 
 def distance(first: FloatArray, second: FloatArray) -> float:
@@ -52,7 +52,7 @@ def test_the_one_sided_coalition_attains_the_least_distance(
 
 @settings(deadline=None, max_examples=50)
 @given(weights=st.lists(st.floats(0, 1), min_size=11, max_size=11).filter(lambda w: sum(w) > 0.1))
-def test_no_other_coalition_does_better(weights: list[float]) -> None:
+def test_no_other_coalition_attains_a_smaller_distance(weights: list[float]) -> None:
     other = np.array(weights) / sum(weights)
     mixture = 0.8 * binomial_counts(10, 0.6).dense() + 0.2 * other
     assert (
@@ -92,13 +92,13 @@ def test_the_two_sided_pair_attains_the_least_distance(
     assert np.allclose(pair.observed.dense(), seen_ordinary, atol=1e-15)
 
 
-def test_a_larger_coalition_than_needed_shows_the_same_as_the_smallest() -> None:
+def test_a_larger_coalition_gives_the_same_observations_as_the_smallest() -> None:
     """Both mixtures are then max(P0, P1)/(1 + TV)."""
     small, large = (two_sided_adversaries(0.1, 9, alpha).observed.dense() for alpha in (0.2, 0.4))
     assert np.allclose(small, large, atol=1e-14)
 
 
-def test_a_million_plays_make_a_proper_distribution() -> None:
+def test_a_million_plays_have_a_normalised_distribution() -> None:
     adversary = one_sided_adversary(0.001, 10**6, 0.2)
     assert adversary.counts.probabilities.sum() == pytest.approx(1, abs=1e-10)
     assert np.all(adversary.counts.probabilities >= 0)
@@ -134,7 +134,7 @@ def test_drawing_play_by_play_keeps_the_law_of_every_prefix(rng: np.random.Gener
 def test_the_pair_hides_which_world_it_is_while_a_crude_coalition_does_not(
     rng: np.random.Generator,
 ) -> None:
-    """9 plays, 20%: hidden exactly. Always answering 0 is the negative control."""
+    """A coalition of 20% hides 9 plays exactly. Negative control: always reporting 0."""
     n_users, n, alpha = 40_000, 9, 0.2
     n_bad = int(alpha * n_users)
     pair = two_sided_adversaries(0.1, n, alpha)
@@ -149,7 +149,7 @@ def test_the_pair_hides_which_world_it_is_while_a_crude_coalition_does_not(
     ordinary = world(0.5, drawn(pair.ordinary.start(n_bad, rng)))
     better = world(0.6, drawn(pair.better.start(n_bad, rng)))
     crude = world(0.6, np.zeros(n_bad, dtype=np.int64))
-    # Good and bad users are two samples of fixed size, each within its own band.
+    # Good and bad users are samples of fixed size, each with its own band.
     allowed = (1 - alpha) * band(n_users - n_bad) + alpha * band(n_bad)
     law = pair.observed.dense()
     assert largest_gap(ordinary, law) <= allowed
@@ -157,7 +157,7 @@ def test_the_pair_hides_which_world_it_is_while_a_crude_coalition_does_not(
     assert largest_gap(crude, law) > allowed
 
 
-def test_a_member_may_be_drawn_many_times_in_one_call_and_goes_on_when_its_urn_is_empty(
+def test_repeated_members_and_empty_urns_are_supported(
     rng: np.random.Generator,
 ) -> None:
     urns = RewardUrns([2, 0], 3, afterwards=0.0)
@@ -170,13 +170,13 @@ def test_a_member_may_be_drawn_many_times_in_one_call_and_goes_on_when_its_urn_i
     assert always.draw([0] * 4, rng).tolist() == [0, 0, 1, 1]
 
 
-def test_a_million_plays_are_drawn_without_laying_them_out(rng: np.random.Generator) -> None:
+def test_a_million_plays_are_drawn_without_storing_them(rng: np.random.Generator) -> None:
     urns = one_sided_adversary(0.001, 10**6, 0.2).start(5, rng)
     urns.draw(np.zeros(100, dtype=np.int64), rng)
     assert urns.remaining.tolist() == [10**6 - 100, *[10**6] * 4]
 
 
-def test_bad_input_is_refused(rng: np.random.Generator) -> None:
+def test_invalid_urns_are_rejected(rng: np.random.Generator) -> None:
     with pytest.raises(InputError, match="at least 1"):
         one_sided_adversary(0.1, 0, 0.2)
     with pytest.raises(InputError, match="without a coalition"):

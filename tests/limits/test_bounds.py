@@ -40,9 +40,7 @@ def power_law(n_contexts: int, gamma: float) -> FloatArray:
         (power_law(100, 2.0), 2.01292120),
     ],
 )
-def test_the_complexities_of_the_notes_are_reproduced(
-    probabilities: FloatArray, expected: float
-) -> None:
+def test_complexities_equal_those_of_the_notes(probabilities: FloatArray, expected: float) -> None:
     """Source: notes on the paper, section 4; ten actions."""
     assert instance_complexity(probabilities, 10) == pytest.approx(expected, abs=5.1e-9)
 
@@ -53,8 +51,8 @@ def test_complexity_does_not_depend_on_the_order_of_contexts(rng: np.random.Gene
     assert instance_complexity(shuffled, 7) == pytest.approx(instance_complexity(probabilities, 7))
 
 
-def test_unknown_context_probabilities_cost_an_extra_term_only_beyond_the_first_contexts() -> None:
-    """The term that Theorem 5.1 drops and its proof contains: sqrt(2·error·A)."""
+def test_context_errors_matter_only_with_more_contexts_than_actions() -> None:
+    """The term sqrt(2·error·A) is in the proof of Theorem 5.1, but not in the theorem."""
     assert instance_complexity(uniform(100), 10, context_error=0.05) == pytest.approx(5.0)
     assert instance_complexity(uniform(10), 10, context_error=0.05) == instance_complexity(
         uniform(10), 10
@@ -74,8 +72,8 @@ def test_bounds_follow_the_papers_formulas() -> None:
     assert interactions_alone(uniform(5), 10, 0.1) == pytest.approx(50 / 0.01)
 
 
-def test_a_swap_is_as_hidden_as_the_distance_of_two_normals_allows() -> None:
-    """2Φ(d'/2) − 1 by tables of the normal distribution: Φ(1) = .8413447461."""
+def test_the_limit_of_a_swap_is_the_distance_of_two_normals() -> None:
+    """2Φ(d'/2) − 1, from tables of the normal distribution: Φ(1) = .8413447461."""
     assert swap_separation(0.1, 200, 4) == pytest.approx(2.0)
     assert normal_total_variation(2.0) == pytest.approx(2 * 0.8413447461 - 1, abs=2e-10)
     tv = 2 * 0.8413447461 - 1
@@ -86,8 +84,9 @@ def test_a_swap_is_as_hidden_as_the_distance_of_two_normals_allows() -> None:
 def test_the_normal_limit_is_close_to_the_exact_one_for_many_plays() -> None:
     """One action moved by 0.02 over 2500 plays: d' = gap·sqrt(n)/sd, half a swap's plays each.
 
-    Berry–Esseen: each of the two tails is off by at most 0.4748/sqrt(n), since for fair coins the
-    third absolute moment over sd³ is 1 (1.0016 at 0.52). Sd differs by less than 0.1%.
+    By Berry–Esseen, the error of each of the two tails is at most 0.4748/sqrt(n), since for fair
+    coins the third absolute moment over sd³ is 1 (1.0016 at 0.52). The standard deviations differ
+    by less than 0.1%.
     """
     n, gap = 2500, 0.02
     exact = float(smallest_coalition(gap, n))
@@ -106,7 +105,7 @@ def test_the_normal_limit_is_close_to_the_exact_one_for_many_plays() -> None:
         (1.0, 0.1, "share of the users"),
     ],
 )
-def test_impossible_targets_are_refused(alpha: float, epsilon: float, told: str) -> None:
+def test_invalid_targets_are_rejected(alpha: float, epsilon: float, told: str) -> None:
     with pytest.raises(InputError, match=told):
         lower_bound_interactions(4, 3, alpha, epsilon)
 
@@ -121,12 +120,12 @@ def test_impossible_targets_are_refused(alpha: float, epsilon: float, told: str)
         ([[0.5, 0.5]], "one list"),
     ],
 )
-def test_probabilities_that_are_none_are_refused(probabilities: object, told: str) -> None:
+def test_invalid_probabilities_are_rejected(probabilities: object, told: str) -> None:
     with pytest.raises(InputError, match=told):
         instance_complexity(probabilities, 3)  # type: ignore[arg-type]  # bad on purpose
 
 
-def test_other_bad_input_is_refused() -> None:
+def test_other_invalid_input_is_rejected() -> None:
     with pytest.raises(InputError, match="n_actions"):
         instance_complexity([1.0], 0)
     with pytest.raises(InputError, match="context_error"):

@@ -18,7 +18,7 @@ def test_twenty_percent_can_hide_a_tenth_for_nine_plays_and_no_longer() -> None:
     assert "up to 9 plays" in result.words[2]
 
 
-def test_a_hidden_gap_is_answered_with_yes() -> None:
+def test_a_hidden_gap_is_reported_as_hidden() -> None:
     result = can_hide(0.05, 10, 0.2, n_users=1000)
     assert result.words[0].startswith("Yes:")
     assert "tossing a coin" in result.words[0]
@@ -26,14 +26,14 @@ def test_a_hidden_gap_is_answered_with_yes() -> None:
     assert len(result.words) == 3
 
 
-def test_a_gap_too_wide_for_the_coalition_is_visible_from_the_first_play() -> None:
+def test_a_gap_that_is_too_wide_is_visible_from_the_first_play() -> None:
     result = can_hide(0.2, 1, 0.1)
     assert result.hidden_until == 0
     assert "not hide this gap even for one play" in result.words[2]
     assert [row.is_hidden for row in result.rows] == [False] * len(result.rows)
 
 
-def test_users_turn_the_trace_into_a_bound_on_success() -> None:
+def test_the_number_of_users_gives_a_bound_on_success() -> None:
     one, few, many = (can_hide(0.1, 10, 0.2, n_users=n) for n in (1, 50, 5_000_000))
     assert one.asked.success_bound == pytest.approx(0.5 + 0.5 * one.asked.distance)
     squared = float(hiding_hellinger(0.1, 10, 0.2))
@@ -43,7 +43,7 @@ def test_users_turn_the_trace_into_a_bound_on_success() -> None:
     assert "rule nothing out" in many.words[3]
 
 
-def test_the_rows_hold_the_questions_and_the_turning_points() -> None:
+def test_rows_include_the_question_and_the_turning_points() -> None:
     result = can_hide(0.05, 7, 0.2)
     plays = [row.interactions for row in result.rows]
     assert plays == sorted(set(plays))
@@ -63,8 +63,6 @@ def test_the_rows_hold_the_questions_and_the_turning_points() -> None:
         (0.1, 10, 1.0, "share of the users"),
     ],
 )
-def test_bad_questions_are_answered_with_their_meaning(
-    gap: float, plays: int, alpha: float, told: str
-) -> None:
+def test_invalid_questions_are_explained(gap: float, plays: int, alpha: float, told: str) -> None:
     with pytest.raises(InputError, match=told):
         can_hide(gap, plays, alpha)

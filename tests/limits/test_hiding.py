@@ -51,7 +51,7 @@ probabilities = st.fractions(min_value=0, max_value=1, max_denominator=40)
 
 
 @pytest.mark.parametrize(("gap", "n", "tv", "alone", "both", "h1", "h2"), GOLDENS)
-def test_the_table_of_the_notes_is_reproduced(
+def test_values_equal_the_table_of_the_notes(
     gap: float, n: int, tv: float, alone: float, both: float, h1: float, h2: float
 ) -> None:
     assert total_variation(gap, n) == pytest.approx(tv, abs=ROUNDED)
@@ -61,7 +61,7 @@ def test_the_table_of_the_notes_is_reproduced(
     assert one_sided_distance(gap, n, 0.2) == pytest.approx(h2, abs=ROUNDED)
 
 
-def test_the_rational_values_of_the_notes_are_reproduced() -> None:
+def test_values_equal_the_rational_numbers_of_the_notes() -> None:
     """Source: notes on the paper, section 4."""
     half, tenth, fifth = Fraction(1, 2), Fraction(1, 10), Fraction(1, 5)
     assert exact.excess(5, half, tenth, Fraction(0)) == Fraction(1141, 6250)
@@ -83,13 +83,13 @@ def test_the_rational_values_of_the_notes_are_reproduced() -> None:
 def test_any_pair_of_worlds_agrees_with_rational_arithmetic(
     ends: tuple[Fraction, Fraction], n: int, alpha: Fraction
 ) -> None:
-    """Base 0 and base + gap = 1 included, where one play can tell everything."""
+    """Base 0 and base + gap = 1 are included, where a single play can be conclusive."""
     base, gap = min(ends), max(ends) - min(ends)
     tv = exact.excess(n, base, gap, Fraction(0))
     h = exact.excess(n, base, gap, alpha)
     two = max(Fraction(0), (1 - alpha) * tv - alpha)
     assert total_variation(float(gap), n, base=float(base)) == pytest.approx(float(tv), rel=1e-12)
-    # Near the smallest coalition H is a small difference of inputs that are themselves rounded.
+    # Near the smallest coalition, H is a small difference of rounded inputs.
     assert one_sided_distance(float(gap), n, float(alpha), base=float(base)) == pytest.approx(
         float(h), rel=1e-12, abs=1e-14
     )
@@ -104,7 +104,7 @@ def test_any_pair_of_worlds_agrees_with_rational_arithmetic(
 
 @pytest.mark.parametrize(("n", "percent"), [(200, 10), (3000, 3), (10_000, 1)])
 def test_ten_thousand_plays_agree_with_rational_arithmetic(n: int, percent: int) -> None:
-    """The gap itself is rounded to a double: a relative error of 1e-16, times n plays at most."""
+    """Rounding the gap has a relative error of 1e-16; n plays multiply it by at most n."""
     expected = float(exact.long_total_variation(n, percent))
     assert total_variation(percent / 100, n) == pytest.approx(expected, rel=1e-12)
 
@@ -113,39 +113,39 @@ def test_ten_thousand_plays_agree_with_rational_arithmetic(n: int, percent: int)
     ("gap", "n"), [(1e-6, 10**6), (1e-4, 10**6), (1e-3, 10**6), (0.01, 10**6), (1e-5, 10**9)]
 )
 def test_a_million_plays_agree_with_incomplete_beta_functions(gap: float, n: int) -> None:
-    """An independent computation: binomial tails at the count where the likelihoods cross."""
+    """Independent computation: binomial tails at the count where the likelihoods are equal."""
     base = 0.3
     crossing = (
         n * np.log1p(-gap / (1 - base)) / (np.log1p(-gap / (1 - base)) - np.log1p(gap / base))
     )
     above = np.floor(crossing)
     expected = binom.sf(above, n, base + gap) - binom.sf(above, n, base)
-    # A difference of two incomplete beta functions, each good to about 1e-12.
+    # A difference of two incomplete beta functions, each with an error of about 1e-12.
     assert total_variation(gap, n, base=base) == pytest.approx(expected, abs=5e-12)
 
 
 def test_the_tiniest_gaps_keep_their_relative_precision() -> None:
-    """For one play TV is the gap itself; differences of tails would lose all digits."""
+    """For one play, TV is the gap; differences of tails would lose all precision."""
     assert total_variation(1e-15, 1, base=0.25) == pytest.approx(1e-15, rel=1e-12)
     # To first order TV = gap · n · C(n−1, m−1) / 2^(n−1), with m = 501 and n = 1000.
     slope = 1000 * binom.pmf(500, 999, 0.5)
     assert total_variation(1e-12, 1000) == pytest.approx(1e-12 * slope, rel=1e-9)
 
 
-def test_arrays_broadcast_and_numbers_stay_numbers() -> None:
+def test_arrays_broadcast_and_scalars_give_scalars() -> None:
     table = one_sided_distance(np.array([[0.05], [0.1]]), np.array([1, 5, 10]), 0.2)
     assert table.shape == (2, 3)
     assert table[1, 1] == one_sided_distance(0.1, 5, 0.2)
     assert isinstance(one_sided_distance(0.1, 5, 0.2), float)
 
 
-def test_no_plays_show_nothing() -> None:
+def test_without_plays_everything_is_hidden() -> None:
     assert total_variation(0.5, 0) == 0
     assert smallest_one_sided_coalition(0.5, 0, base=0.0) == 0
     assert smallest_coalition(0.5, 0) == 0
 
 
-def test_both_coalitions_leave_nothing_exactly_from_their_smallest_size_on() -> None:
+def test_both_coalitions_hide_everything_from_their_smallest_size_on() -> None:
     for gap, n in [(0.05, 7), (0.1, 3), (0.2, 2)]:
         alone = float(smallest_one_sided_coalition(gap, n))
         both = float(smallest_coalition(gap, n))
@@ -155,15 +155,15 @@ def test_both_coalitions_leave_nothing_exactly_from_their_smallest_size_on() -> 
         assert hiding_distance(gap, n, both + 1e-9) == 0 < hiding_distance(gap, n, both - 1e-9)
 
 
-def test_the_bound_on_success_lies_between_a_coin_and_certainty() -> None:
+def test_the_bound_on_success_lies_between_one_half_and_one() -> None:
     assert success_bound(1000, 0.0) == 0.5
     assert success_bound(10, 0.004) == pytest.approx(0.52)
     assert success_bound(1000, 0.01) == 1.0
     assert success_bound(1000, 1.0, 1.0) == 1.0
 
 
-def test_the_bound_on_success_agrees_with_its_golden() -> None:
-    """By hand: ten users with five plays each, a gap of .1, a fifth colludes in one world."""
+def test_the_bound_on_success_equals_a_value_by_hand() -> None:
+    """Computed by hand: ten users, five plays, a gap of .1, a fifth of colluders in one world."""
     distance, squared = one_sided_distance(0.1, 5, 0.2), one_sided_hellinger(0.1, 5, 0.2)
     assert success_bound(10, distance) == pytest.approx(0.910, abs=5e-4)
     assert success_bound(10, distance, squared) == pytest.approx(0.668, abs=5e-4)
@@ -172,7 +172,7 @@ def test_the_bound_on_success_agrees_with_its_golden() -> None:
 @pytest.mark.parametrize("n_users", [1, 2, 3])
 @pytest.mark.parametrize("side", ["one", "two"])
 def test_the_bound_on_success_is_above_the_best_test(side: str, n_users: int) -> None:
-    """The best test succeeds with ½ + ½·TV of the joint observation; summed over all outcomes."""
+    """The best test succeeds with probability ½ + ½·TV of the joint observations."""
     gap, n, alpha = (0.1, 5, 0.2) if side == "one" else (0.3, 3, 0.2)
     good = binomial_counts(n, 0.5).dense(), binomial_counts(n, 0.5 + gap).dense()
     if side == "one":
@@ -195,7 +195,7 @@ def test_the_bound_on_success_is_above_the_best_test(side: str, n_users: int) ->
     assert 0.5 < best <= bound + 1e-12
 
 
-def test_the_hellinger_distance_is_between_the_bounds_that_total_variation_sets() -> None:
+def test_total_variation_bounds_the_hellinger_distance() -> None:
     """H ≤ TV ≤ sqrt(h·(2 − h)) for the squared distance h."""
     for gap, n, alpha in [(0.1, 5, 0.1), (0.2, 50, 0.2), (0.05, 10**6, 0.3)]:
         for distance, squared in (
@@ -223,14 +223,14 @@ def test_the_hellinger_distance_is_between_the_bounds_that_total_variation_sets(
         (0.1, 10**10, 0.2, 0.5, "1,000,000,000"),
     ],
 )
-def test_bad_input_is_refused_with_a_sentence_that_explains_it(
+def test_errors_explain_invalid_input(
     gap: float, n: float, alpha: float, base: float, told: str
 ) -> None:
     with pytest.raises(InputError, match=told):
         one_sided_distance(gap, n, alpha, base=base)
 
 
-def test_a_bound_on_success_needs_users_and_a_distance() -> None:
+def test_a_bound_on_success_requires_users_and_a_distance() -> None:
     with pytest.raises(InputError, match="n_users"):
         success_bound(0, 0.1)
     with pytest.raises(InputError, match="distance"):

@@ -29,7 +29,8 @@ def log_of(
 def test_rewards_contexts_and_activity_are_read_off_a_log(rng: np.random.Generator) -> None:
     found = log_traffic(log_of(rng))
     assert (found.n_users, found.n_actions, found.interactions_per_user) == (400, 3, 30.0)
-    # 12,000 plays: shares are known to .004, and deviations of 2 in cells of 1,000 to .05.
+    # With 12,000 plays, shares have standard errors of .004, and deviations of 2 in cells of 1,000
+    # of .05.
     np.testing.assert_allclose(sorted(found.context_probabilities), [0.25, 0.75], atol=0.02)
     assert found.traffic.base is None
     assert found.traffic.deviation == pytest.approx(2.0, abs=0.2)
@@ -40,7 +41,7 @@ def test_rewards_contexts_and_activity_are_read_off_a_log(rng: np.random.Generat
 def test_one_account_that_comes_a_thousand_times_moves_no_probability(
     rng: np.random.Generator,
 ) -> None:
-    """It has as many visits as all others together, but counts as one of 401 accounts."""
+    """The account has as many visits as all others together, but is one of 401 accounts."""
     log = log_of(rng)
     n = len(log.users)
     flooded = Events.of(
@@ -72,7 +73,7 @@ def test_the_share_that_explores_is_read_off_the_propensities(rng: np.random.Gen
     assert log_traffic(log_of(rng)).traffic.exploration == 1.0
 
 
-def test_what_is_missing_and_what_is_withstood_follow_from_the_plan(
+def test_missing_traffic_and_tolerated_share_agree_with_the_plan(
     rng: np.random.Generator,
 ) -> None:
     log = log_traffic(log_of(rng, n_users=2_000))
@@ -104,7 +105,7 @@ def test_a_log_that_is_large_enough_withstands_more_than_was_asked(
 
 
 def test_more_users_are_named_where_they_would_do(rng: np.random.Generator) -> None:
-    """Few users raise the cost beside the coalition; with many of them only the coalition does."""
+    """With few users, the cost exceeds that of the coalition alone; with many, it does not."""
     log = log_traffic(log_of(rng, n_users=60))
 
     def plays_with(n_users: int, target: float) -> int:
@@ -113,7 +114,7 @@ def test_more_users_are_named_where_they_would_do(rng: np.random.Generator) -> N
         )
         return plan.methods[0].interactions_per_user
 
-    # Noise with which 30 plays each are enough for a million users, and not for 60.
+    # With this noise, 30 plays each are enough for a million users, but not for 60.
     scales = [replace(log.traffic, deviation=deviation) for deviation in np.geomspace(0.2, 2, 60)]
     for traffic in scales:
         log = replace(log, traffic=traffic)
@@ -123,7 +124,7 @@ def test_more_users_are_named_where_they_would_do(rng: np.random.Generator) -> N
     assert found.more_interactions > 0
     assert found.users_instead is not None
     assert plays_with(found.users_instead, 0.09) <= 30
-    # The search ends within a part in a thousand, or one user.
+    # The search is exact up to one part in a thousand, or one user.
     fewer = found.users_instead - max(1, found.users_instead // 500)
     assert plays_with(fewer, 0.09) > 30
     hard = plan_from_log(log, 0.1, 0.03, 0.1)
@@ -131,6 +132,6 @@ def test_more_users_are_named_where_they_would_do(rng: np.random.Generator) -> N
     assert hard.withstands == 0.0
 
 
-def test_rewards_that_never_differ_are_refused(rng: np.random.Generator) -> None:
+def test_constant_rewards_are_rejected(rng: np.random.Generator) -> None:
     with pytest.raises(InputError, match="nothing to average"):
         log_traffic(log_of(rng, rewards=np.ones(12_000)))

@@ -40,7 +40,7 @@ def plays(**changes: Any) -> int:
 
 
 def test_plays_follow_the_formula_with_the_fitted_factor() -> None:
-    """Few contexts, so that no plays are spent on context probabilities."""
+    """With few contexts, no plays are needed for context probabilities."""
     nu = np.array([0.4, 0.3, 0.2, 0.1])
     plan = planned(context_probabilities=nu, n_actions=5, n_users=10_000)
     few_users = constants()["methods"]["paper"]["few_users"]["frequent"]
@@ -64,14 +64,14 @@ def test_plays_follow_the_formula_with_the_fitted_factor() -> None:
         ("traffic", [Traffic(deviation=deviation) for deviation in (0.1, 0.5, 2.0)]),
     ],
 )
-def test_harder_targets_never_take_fewer_plays(name: str, values: list[float]) -> None:
+def test_harder_targets_never_need_fewer_plays(name: str, values: list[float]) -> None:
     needed = [plays(**{name: value}) for value in values]
     assert all(easier <= harder for easier, harder in pairwise(needed))
-    if name != "n_users":  # the price of few users may be small
+    if name != "n_users":  # the factor for few users may be small
         assert needed[0] < needed[-1]
 
 
-def test_halving_the_target_takes_four_times_the_plays() -> None:
+def test_halving_the_target_needs_four_times_the_plays() -> None:
     """Up to rounding to whole numbers."""
     assert plays(target_suboptimality=0.01) == pytest.approx(
         4 * plays(target_suboptimality=0.02), abs=4
@@ -84,7 +84,7 @@ def test_halving_the_target_takes_four_times_the_plays() -> None:
 def test_the_lower_bound_is_exact_and_never_above_a_plan(
     fraction: float, n_actions: int, share: float
 ) -> None:
-    """Two coins 2·epsilon apart are hidden while their distance is at most alpha/(1 − alpha)."""
+    """Coins 2·epsilon apart are hidden if their distance is at most alpha/(1 − alpha)."""
     epsilon = share * fraction
     plan = planned(n_actions=n_actions, alpha=fraction, target_suboptimality=epsilon)
     bound = plan.lower_bound
@@ -95,7 +95,7 @@ def test_the_lower_bound_is_exact_and_never_above_a_plan(
     assert bound <= plan.lower_bound_uniform
 
 
-def test_frequent_contexts_are_as_many_as_actions() -> None:
+def test_there_are_as_many_frequent_contexts_as_actions() -> None:
     plan = planned()
     assert (plan.n_frequent, round(plan.frequent_share, 12)) == (20, 0.2)
     assert plan.methods[0].context_steps > 0
@@ -112,7 +112,7 @@ def test_the_context_phase_is_part_of_the_plays_and_accurate_enough() -> None:
     assert method.context_error <= plan.target_suboptimality * (1 + 1e-9)
 
 
-def test_without_users_the_plan_takes_as_many_as_the_constants_ask_for() -> None:
+def test_without_users_the_plan_uses_as_many_as_the_constants_require() -> None:
     """At least as many users as in the calibration: contexts times actions, divided by alpha."""
     plan = planned()
     assert (plan.n_users, plan.users_needed, plan.users_given) == (20_000, 20_000, False)
@@ -122,7 +122,7 @@ def test_without_users_the_plan_takes_as_many_as_the_constants_ask_for() -> None
     assert many_actions.n_users == math.ceil(few_users * 100 * math.log(100) / 0.1)
 
 
-def test_rewards_in_other_units_take_the_same_plays() -> None:
+def test_plays_do_not_depend_on_the_units_of_rewards() -> None:
     """Doubling both the deviation and the target changes the units only."""
     assert plays(traffic=Traffic(deviation=0.25), target_suboptimality=0.025) == plays()
     clicks = planned(traffic=Traffic(base=0.02), target_suboptimality=0.005)
@@ -137,7 +137,7 @@ def test_rewards_in_other_units_take_the_same_plays() -> None:
     )
 
 
-def test_the_words_name_the_numbers_of_the_plan() -> None:
+def test_the_description_contains_the_numbers_of_the_plan() -> None:
     plan = planned(n_users=50_000)
     text = " ".join(plan_words(plan))
     method = plan.methods[0]
@@ -166,7 +166,7 @@ def test_the_words_name_the_numbers_of_the_plan() -> None:
         ({"lead": -1.0}, "lead"),
     ],
 )
-def test_impossible_questions_get_a_sentence(changes: dict[str, Any], message: str) -> None:
+def test_impossible_questions_are_explained(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         planned(**changes)
 
@@ -181,12 +181,12 @@ def test_impossible_questions_get_a_sentence(changes: dict[str, Any], message: s
         ({"exploration": 1.1}, "exploration"),
     ],
 )
-def test_impossible_traffic_gets_a_sentence(changes: dict[str, Any], message: str) -> None:
+def test_impossible_traffic_is_explained(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Traffic(**changes)
 
 
-def test_the_constants_say_where_they_come_from() -> None:
+def test_the_constants_document_their_origin() -> None:
     shipped = constants()
     assert shipped["experiment"] == "benchmarks/calibrate_planner.py"
     assert {"seed", "repetitions", "rewards", "versions"} <= set(shipped)

@@ -1,4 +1,4 @@
-"""A tiny learner for tests: plays uniformly and trusts everybody."""
+"""Simple learners for tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Believer:
 
 
 class Peeker(Believer):
-    """Breaks the contract: plays the action whose outcome is highest."""
+    """Violates the contract: plays the action with the highest outcome."""
 
     def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Read the whole outcome table."""

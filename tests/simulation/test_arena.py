@@ -15,7 +15,7 @@ from unswayed.simulation.attacks.registry import make_attack
 
 
 class Recorder(Believer):
-    """A believer that records its rounds."""
+    """A ``Believer`` that records its rounds."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -85,7 +85,7 @@ def test_contexts_and_good_outcomes_follow_the_instance(seed: int) -> None:
         assert np.abs(means - instance.mean_rewards[context]).max() < bound
 
 
-def test_runs_repeat_exactly_and_differ_between_seeds_and_paths(seed: int) -> None:
+def test_runs_are_reproducible_and_depend_on_seed_and_path(seed: int) -> None:
     def answers_of(seed: int, path: tuple[int, ...]) -> FloatArray:
         match = Match(
             small_instance(0),
@@ -104,7 +104,7 @@ def test_runs_repeat_exactly_and_differ_between_seeds_and_paths(seed: int) -> No
     assert not np.array_equal(first, answers_of(seed + 1, (0,)))
 
 
-def test_learners_get_the_assumed_share_and_not_the_true_one(seed: int) -> None:
+def test_learners_get_the_assumed_share_instead_of_the_true_one(seed: int) -> None:
     told: list[float] = []
 
     def make(setting: Setting) -> Believer:
@@ -139,11 +139,11 @@ class Misfit(Attack):
         self.reward, self.context = reward, context
 
     def contexts(self, turn: Turn) -> IntArray:
-        """Claim one context."""
+        """Return the same context for all arrivals."""
         return np.full(turn.contexts.size, self.context)
 
     def rewards(self, turn: Turn) -> FloatArray:
-        """Answer the same to everything."""
+        """Return the same reward for all actions."""
         return np.full((turn.contexts.size, self.briefing.n_actions), self.reward)
 
 
@@ -155,7 +155,7 @@ class Misfit(Attack):
         (0.0, 4, "do not exist"),
     ],
 )
-def test_attacks_must_stay_within_the_game(
+def test_invalid_output_of_attacks_is_rejected(
     reward: float, context: int, named: str, seed: int
 ) -> None:
     with pytest.raises(InputError, match=named):
@@ -179,7 +179,7 @@ def test_attacks_must_stay_within_the_game(
         ({"perturbation": float("nan")}, "perturbation"),
     ],
 )
-def test_impossible_crowds_are_refused(wrong: dict[str, float], named: str) -> None:
+def test_invalid_crowds_are_rejected(wrong: dict[str, float], named: str) -> None:
     right = {"n_users": 10, "interactions_per_user": 2, "alpha": 0.2}
     with pytest.raises(InputError, match=named):
         Crowd(**(right | wrong))  # type: ignore[arg-type]  # wrong on purpose

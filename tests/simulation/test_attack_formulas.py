@@ -1,4 +1,4 @@
-"""Attacks defined by a formula place their accounts where the formula says."""
+"""Attacks that are defined by formulas behave as the formulas say."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from unswayed.simulation.instances import Instance, RewardLaw
 
 
 class Bookkeeper(Believer):
-    """A believer with sums per user, who plays one action per (user, context) throughout."""
+    """A learner with sums per user that plays a fixed action per (user, context)."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -51,7 +51,7 @@ def booked(attack: Attack, instance: Instance, crowd: Crowd, *, seed: int) -> Bo
 
 @pytest.mark.parametrize(
     ("alpha", "trim", "bias"),
-    # Goldens: trim-edge biases for Gaussian good means, paper-notes section 4; each is
+    # Biases at the trim edge for Gaussian good means, from the paper notes, section 4; each is
     # (phi(a) - phi(b)) (1 - alpha) / (1 - 2 trim) with Phi(a) = trim / (1 - alpha) and b the edge.
     [(0.05, 0.1, 0.088747), (0.1, 0.2, 0.162609), (0.1, 0.15, 0.177072), (0.2, 0.3, 0.346683)],
 )
@@ -60,7 +60,7 @@ def test_accounts_at_the_edge_give_a_trimmed_mean_its_largest_bias(
 ) -> None:
     n_points = 200_000
     n_bad = round(alpha * n_points)
-    # Exact quantiles instead of draws: the only error left is that of the grid, O(1 / n).
+    # With exact quantiles instead of draws, the only error is that of the grid, O(1 / n).
     good = stats.norm.ppf((np.arange(n_points - n_bad) + 0.5) / (n_points - n_bad))
     edge = trim_edge(alpha=alpha, trim=trim)
     for place, expected in ((edge, bias), (1e6, bias)):
@@ -73,7 +73,7 @@ def test_accounts_at_the_edge_give_a_trimmed_mean_its_largest_bias(
 
 
 @pytest.mark.parametrize("law", [RewardLaw.GAUSSIAN, RewardLaw.BERNOULLI])
-def test_trim_edge_places_account_means_where_the_formula_says(law: RewardLaw, seed: int) -> None:
+def test_trim_edge_places_account_means_at_the_edge(law: RewardLaw, seed: int) -> None:
     instance = small_instance(seed, law=law)
     crowd = Crowd(n_users=600, interactions_per_user=120, alpha=0.2)
     attack = TrimEdge(trim=0.25)
@@ -91,10 +91,10 @@ def test_trim_edge_places_account_means_where_the_formula_says(law: RewardLaw, s
             assert played.sum() >= 5
             mean, deviation = means[context, action], deviations[context, action]
             wanted = counts * mean + sign * edge * deviation * np.sqrt(counts)
-            # About 30 plays in a cell. The attack knows mean and deviation up to the error of some
-            # 96 * 30 good plays: 5 * 0.5 / sqrt(2880) = 0.047 a play for the mean, and the same for
-            # the deviation times edge sqrt(n). Binary totals are off by half a reward more, and
-            # cannot pass the ends.
+            # About 30 plays in a cell. The attack estimates mean and deviation from about 96 * 30
+            # good plays: the error per play is 5 * 0.5 / sqrt(2880) = 0.047 for the mean, and the
+            # same times edge sqrt(n) for the deviation. Binary totals have an additional error of
+            # half a reward, and cannot exceed the range.
             slack = 0.047 * (counts + edge * np.sqrt(counts)) + 0.5
             wanted = np.clip(wanted, 0.0, counts) if law is RewardLaw.BERNOULLI else wanted
             assert (np.abs(sums - wanted) <= slack)[played].all()
@@ -123,14 +123,15 @@ def test_hide_in_covariance_keeps_the_variance_at_its_threshold(seed: int) -> No
     scores = along.sum(axis=1)
     is_bad = np.isin(np.arange(4000), attack.briefing.accounts)
     ratio = scores.var() / scores[~is_bad].var()
-    # The shift is D for the expected number of plays, Poisson-like with mean 16: their spread adds
-    # alpha D² / 16, at most 5%. Variances of 4000 scores have a relative error of sqrt(2/4000).
+    # The shift is D for the expected number of plays, which is approximately Poisson with mean 16:
+    # its variance adds alpha D² / 16, at most 5%. Variances of 4000 scores have a relative error of
+    # sqrt(2/4000).
     assert ratio == pytest.approx(threshold, rel=0.05 + 5 * np.sqrt(2 / 3200))
 
 
 @pytest.mark.parametrize(("name", "strength"), [("framing", 0.7), ("scapegoats", 1.5)])
-def test_framing_pulls_the_gap_by_its_strength(name: str, strength: float, seed: int) -> None:
-    """Without noise, so exact; a tenth are decoys, which pull the other way."""
+def test_framing_changes_the_gap_by_its_strength(name: str, strength: float, seed: int) -> None:
+    """There is no noise, so results are exact; a tenth are decoys, which shift the other way."""
     crowd = Crowd(n_users=500, interactions_per_user=1, alpha=0.2)
     instance = small_instance(seed, law=RewardLaw.GAUSSIAN)
     attack = make_attack(name, {"strength": strength, "decoys": 0.1, "reach": 3.0})
@@ -160,16 +161,18 @@ def test_the_two_sided_coalition_makes_best_and_runner_up_look_alike(seed: int) 
         contrasts[name] = best.mean() - second.mean()
         laws = [np.bincount(sums.astype(int), minlength=21) / sums.size for sums in (best, second)]
         distances[name] = 0.5 * np.abs(laws[0] - laws[1]).sum()
-    # 3000 users each with a total of deviation at most 20 / 2 = 10 (in fact about 3).
+    # There are 3000 users on each side, with totals of standard deviation at most 20 / 2 = 10 (in
+    # fact about 3).
     assert abs(contrasts["hiding-two-sided"]) < 5 * 3.5 * np.sqrt(2 / 3000)
     assert contrasts["honest"] == pytest.approx(2.0, abs=5 * 2.3 * np.sqrt(2 / 3000))
-    # The expected distance of two empirical laws on 21 counts is at most sqrt(21 / 3000) / 2 * 2.
+    # The expected distance of two empirical distributions on 21 counts is at most sqrt(21 / 3000) /
+    # 2 * 2.
     assert distances["hiding-two-sided"] < np.sqrt(21 / 3000)
     assert distances["honest"] > 0.25  # 0.35 in truth
 
 
 def test_the_one_sided_coalition_makes_the_best_look_ordinary(seed: int) -> None:
-    """At gap 0.1 and mean 1/2, share 0.2 hides one play perfectly (smallest share 1/6)."""
+    """At gap 0.1 and mean 1/2, a share of 0.2 hides one play perfectly (1/6 would suffice)."""
     instance = Instance(context_probabilities=np.array([1.0]), mean_rewards=np.array([[0.6, 0.5]]))
     crowd = Crowd(n_users=20_000, interactions_per_user=1, alpha=0.2)
     books = booked(make_attack("hiding"), instance, crowd, seed=seed)
@@ -177,7 +180,7 @@ def test_the_one_sided_coalition_makes_the_best_look_ordinary(seed: int) -> None
     assert abs(pooled[0] - 0.5) < 5 * 0.5 / np.sqrt(books.counts[0, 0])
 
 
-def test_ground_names_fill_a_group_under_a_known_secret_and_not_under_an_unknown_one(
+def test_chosen_names_fill_a_group_only_if_the_secret_is_known(
     seed: int,
 ) -> None:
     n_users, n_actions, share = 2000, 10, 0.2
@@ -199,5 +202,5 @@ def test_ground_names_fill_a_group_under_a_known_secret_and_not_under_an_unknown
         corrupted[secret == bytes(16)] = np.isin(group, names).mean()
     freely = share * n_actions / (1 - share + share * n_actions)
     assert corrupted[True] == pytest.approx(freely, abs=0.01)
-    # About 200 names of a random group: a binomial share of 0.2, five standard errors.
+    # About 200 names are in a random group: a binomial share of 0.2, with five standard errors.
     assert abs(corrupted[False] - share) < 5 * np.sqrt(share * (1 - share) / 150)

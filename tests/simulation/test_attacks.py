@@ -17,9 +17,9 @@ from unswayed.simulation.instances import RewardLaw
 
 ONLY_BINARY = {"hiding", "hiding-two-sided"}
 
-# How far each attack moves the believer's contrast "promoted minus best", which is -0.1 when all
-# are honest. The standard error of a contrast of two cells, each with 400 * 60 / 20 = 1200 plays
-# of deviation at most 0.5, is 0.0204 (plus the coalition's own noise).
+# The effect of each attack on the difference "promoted minus best" of pooled means, which is -0.1
+# without lies. Its standard error, for cells with 400 * 60 / 20 = 1200 plays of deviation at most
+# 0.5, is 0.0204 (plus the coalition's own noise).
 HARMFUL: list[tuple[str, RewardLaw, dict[str, Knob]]] = [
     # Binary, share 0.3: the target gains up to 0.3, the rival loses up to 0.3 of its mean.
     ("push", RewardLaw.BERNOULLI, {}),
@@ -46,16 +46,16 @@ HARMFUL: list[tuple[str, RewardLaw, dict[str, Knob]]] = [
     ("flip", RewardLaw.GAUSSIAN, {"strength": 5.0}),
     # -0.1 + 1.5 * 0.1 = +0.05.
     ("scapegoats", RewardLaw.GAUSSIAN, {}),
-    # The mean shift is 3/4 of 8 deviations of 0.5, both ways: -0.1 + 2 * 0.3 * 3 = +1.7.
+    # The mean shift is 3/4 of 8 deviations of 0.5 on both actions: -0.1 + 2 * 0.3 * 3 = +1.7.
     ("ladder", RewardLaw.GAUSSIAN, {}),
-    # Shift 0.5 * sqrt((1 + 0.3) / 0.21 / 24) = 0.254 both ways: -0.1 + 2 * 0.3 * 0.254 = +0.05.
+    # A shift of 0.5 * sqrt((1 + 0.3) / 0.21 / 24) = 0.254 on both: -0.1 + 2 * 0.3 * 0.254 = +0.05.
     ("hide-in-covariance", RewardLaw.GAUSSIAN, {"threshold": 2.0}),
 ]
 
 
 @pytest.mark.parametrize("law", RewardLaw)
-def test_honest_accounts_do_no_harm(law: RewardLaw, seed: int) -> None:
-    """The negative control: a gap of 4.9 standard errors, 16 pairs, fails with P < 1e-5."""
+def test_honest_accounts_are_harmless(law: RewardLaw, seed: int) -> None:
+    """Negative control: with a gap of 4.9 standard errors, 16 pairs fail with P < 1e-5."""
     assert loss(make_attack("honest"), Believer, seed=seed, law=law) == 0.0
 
 
@@ -63,10 +63,10 @@ def test_honest_accounts_do_no_harm(law: RewardLaw, seed: int) -> None:
 def test_a_harmful_attack_misleads_a_believer_but_not_the_oracle(
     name: str, law: RewardLaw, knobs: dict[str, Knob], seed: int
 ) -> None:
-    """At least one context in four is lost: the smallest loss of a wrong policy is a gap in it."""
+    """At least one of four contexts is lost; the smallest loss of a wrong policy is its gap."""
     swayed = loss(make_attack(name, knobs), Believer, seed=seed, law=law)
     assert swayed >= GAP / 4 - 1e-12
-    # The oracle has 840 good plays in a cell: a gap of 4.1 standard errors, P < 4e-4.
+    # The oracle has 840 good plays per cell: the gap is 4.1 standard errors, P < 4e-4.
     assert loss(make_attack(name, knobs), OracleLearner, seed=seed, law=law) == 0.0
 
 
@@ -135,22 +135,22 @@ def test_a_coalition_without_accounts_changes_nothing(name: str, seed: int) -> N
         ("sleeper", {"wake": 2.0}, "wake"),
     ],
 )
-def test_attacks_and_knobs_that_do_not_exist_are_named(
+def test_unknown_attacks_and_knobs_are_named_in_the_error(
     name: str, knobs: dict[str, Knob], named: str
 ) -> None:
     with pytest.raises(InputError, match=named):
         make_attack(name, knobs)
 
 
-def test_a_sleeper_that_never_wakes_does_no_harm(seed: int) -> None:
-    """The outcomes of the first round are coin flips for lack of histories; they are 1 in 60."""
+def test_a_sleeper_that_never_wakes_is_harmless(seed: int) -> None:
+    """Without histories, rewards of the first of 60 rounds are coin flips."""
     assert loss(make_attack("sleeper", {"wake": 1.0}), Believer, seed=seed) == 0.0
 
 
-def test_strength_makes_a_lie_weaker(seed: int) -> None:
-    """At strength 0 and full filler a push is coin flips, which pull all actions alike."""
+def test_a_smaller_strength_weakens_a_lie(seed: int) -> None:
+    """At strength 0 and filler 1, a push is coin flips, which affect all actions equally."""
     knobs: dict[str, Knob] = {"strength": 0.0, "filler": 1.0}
-    # All contrasts shrink to 0.7 of the gap, 3.4 standard errors: at most one context may slip.
+    # Differences shrink to 0.7 of the gap, 3.4 standard errors: at most one context may fail.
     assert loss(make_attack("push", knobs), Believer, seed=seed) <= 1.2 * GAP / 4
 
 

@@ -1,4 +1,4 @@
-"""The contract check itself: honest learners pass, and one that peeks fails."""
+"""The contract check: honest learners pass, and one that reads unplayed outcomes fails."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def test_a_learner_that_peeks_at_unplayed_outcomes_is_caught(seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", learner_specs())
-def test_every_registered_learner_keeps_the_contract(name: str, seed: int) -> None:
+def test_every_registered_learner_satisfies_the_contract(name: str, seed: int) -> None:
     check_learner(learner_specs()[name].make, seed=seed)

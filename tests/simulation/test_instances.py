@@ -24,7 +24,7 @@ def test_the_best_action_leads_by_the_gap_in_every_context(rng: np.random.Genera
     assert np.unique(instance.mean_rewards.argmax(axis=1)).size == 7
 
 
-def test_zipf_probabilities_fall_by_rank() -> None:
+def test_zipf_probabilities_decrease_with_rank() -> None:
     probabilities = named_probabilities("zipf:2", 4)
     np.testing.assert_allclose(probabilities[0] / probabilities, [1, 4, 9, 16])
     np.testing.assert_allclose(named_probabilities("zipf:0", 5), 0.2)
@@ -39,8 +39,9 @@ def test_rewards_have_the_mean_and_the_variance_they_should(
     variance = mean * (1 - mean) if law is RewardLaw.BERNOULLI else deviation**2
     # Five standard errors of a mean of n variables with finite variance: P < 1e-6 in the limit.
     assert abs(rewards.mean() - mean) < 5 * np.sqrt(variance / n)
-    if law is not RewardLaw.HEAVY:  # the heavy law has no fourth moment to bound this with
-        # Var of a squared deviation is below 3 variance² for both laws.
+    # Heavy rewards have no fourth moment, so the error of the variance has no bound
+    if law is not RewardLaw.HEAVY:
+        # The variance of a squared deviation is below 3 variance² for both distributions.
         assert abs(rewards.var() - variance) < 5 * np.sqrt(3 * variance**2 / n)
 
 
@@ -50,7 +51,7 @@ def test_the_heavy_law_has_heavier_tails_than_the_gaussian(rng: np.random.Genera
         np.abs(draw_rewards(zeros, law=law, deviation=1.0, rng=rng))
         for law in (RewardLaw.HEAVY, RewardLaw.GAUSSIAN)
     )
-    # P(|t3| > 6 sqrt 3) = 1.9e-3 against 2e-9 for the normal law: 190 expected against 0.
+    # P(|t3| > 6 sqrt 3) = 1.9e-3, and 2e-9 for normal rewards: 190 and 0 are expected.
     assert (heavy > 6).sum() > 100
     assert (gaussian > 6).sum() == 0
 
@@ -84,7 +85,7 @@ def test_suboptimality_weighs_contexts_by_their_probability() -> None:
         ([1.0], [[0.1, 1.2]], "Bernoulli"),
     ],
 )
-def test_impossible_instances_are_refused(
+def test_invalid_instances_are_rejected(
     probabilities: list[float], means: list[list[float]], named: str
 ) -> None:
     with pytest.raises(InputError, match=named):
@@ -92,6 +93,6 @@ def test_impossible_instances_are_refused(
 
 
 @pytest.mark.parametrize("gap", [0.0, -0.1, 0.8, float("nan")])
-def test_gaps_that_do_not_fit_are_refused(gap: float, rng: np.random.Generator) -> None:
+def test_gaps_that_do_not_fit_are_rejected(gap: float, rng: np.random.Generator) -> None:
     with pytest.raises(InputError, match="gap"):
         random_instance(n_contexts=2, n_actions=2, gap=gap, rng=rng)

@@ -45,7 +45,7 @@ class Spy(Attack):
         getattr(briefing, self.asks)
 
     def rewards(self, turn: Turn) -> FloatArray:
-        """Answer zeros."""
+        """Return zeros."""
         return np.zeros((turn.contexts.size, self.briefing.n_actions))
 
     def observe(self, played: PlayedRound) -> None:
@@ -67,7 +67,7 @@ def test_an_attack_gets_the_declared_knowledge_and_nothing_else(
 
 
 @pytest.mark.parametrize("knows", [Knowledge(value) for value in range(8)])
-def test_only_attacks_that_know_histories_are_shown_rounds(knows: Knowledge, seed: int) -> None:
+def test_only_attacks_that_know_histories_observe_rounds(knows: Knowledge, seed: int) -> None:
     spy = Spy(knows=knows, asks="accounts")
     crowd = crowd_with()
     loss(spy, Believer, seed=seed, crowd=crowd)
@@ -75,14 +75,14 @@ def test_only_attacks_that_know_histories_are_shown_rounds(knows: Knowledge, see
     assert [played.round_number for played in spy.seen] == list(range(n_expected))
 
 
-def test_honest_rewards_take_knowledge_of_the_bandit(seed: int) -> None:
+def test_honest_rewards_require_knowledge_of_the_bandit(seed: int) -> None:
     spy = Spy(knows=Knowledge.OBLIVIOUS, asks="accounts")
     loss(spy, Believer, seed=seed, crowd=crowd_with())
     with pytest.raises(ForbiddenKnowledgeError, match="honest_rewards"):
         spy.briefing.honest_rewards(np.zeros((1, 5)), spy.rng)
 
 
-def test_wrappers_reveal_to_the_inner_attack_no_more_than_it_declares(seed: int) -> None:
+def test_the_inner_attack_gets_only_the_knowledge_it_declares(seed: int) -> None:
     inner = Spy(knows=Knowledge.OBLIVIOUS, asks="mean_rewards")
     wrapped = ATTACKS["sleeper"](inner=inner)  # type: ignore[call-arg]  # every wrapper takes one
     with pytest.raises(ForbiddenKnowledgeError, match="mean_rewards"):

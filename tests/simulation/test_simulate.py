@@ -24,12 +24,12 @@ def settings(**changes: object) -> Settings:
     return Settings(**(SMALL | changes))  # type: ignore[arg-type]  # also used with wrong ones
 
 
-def test_the_number_of_processes_changes_no_number() -> None:
+def test_results_do_not_depend_on_the_number_of_processes() -> None:
     chosen = settings(algorithms=("paper", "thompson", "oracle"), attack="shifted-replay")
     assert simulate(chosen, processes=1) == simulate(chosen, processes=2)
 
 
-def test_rows_come_by_algorithm_and_repetition_and_each_is_reported() -> None:
+def test_rows_are_ordered_and_each_one_is_reported() -> None:
     reported: list[Row] = []
     rows = simulate(settings(), on_row=reported.append)
     assert [(row.algorithm, row.repetition) for row in rows] == [
@@ -44,7 +44,7 @@ def test_the_results_of_an_algorithm_do_not_depend_on_the_others() -> None:
     assert alone == [row for row in together if row.algorithm == "naive-ucb"]
 
 
-def test_seeds_and_repetitions_are_different_worlds() -> None:
+def test_seeds_and_repetitions_give_different_worlds() -> None:
     first, second = settings().instance(0), settings().instance(1)
     other = settings(seed=1).instance(0)
     assert not np.array_equal(first.mean_rewards, second.mean_rewards)
@@ -57,8 +57,8 @@ def test_every_algorithm_plays(name: str) -> None:
     assert row.loss >= 0.0
 
 
-def test_the_oracle_is_right_where_a_believer_is_swayed() -> None:
-    """The paper's crowd: 3000 plays of a context, 240 good ones of an action, gap 9 deviations."""
+def test_the_oracle_is_right_where_the_pooled_mean_is_misled() -> None:
+    """3000 plays per context, 240 good ones per action: the gap is 9 standard errors."""
     chosen = settings(
         contexts=10,
         actions=10,
@@ -107,7 +107,7 @@ def test_context_probabilities_are_uniform_zipf_or_given() -> None:
         ({"perturbation": -1.0}, "perturbation"),
     ],
 )
-def test_impossible_settings_are_refused_before_anything_runs(
+def test_invalid_settings_are_rejected_before_anything_runs(
     wrong: dict[str, object], named: str
 ) -> None:
     with pytest.raises(InputError, match=named):

@@ -1,4 +1,4 @@
-"""A small world for tests, sized so that without lies a pooled mean is right."""
+"""A small world for tests, large enough that pooled means are right without lies."""
 
 from __future__ import annotations
 

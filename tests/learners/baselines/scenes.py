@@ -43,7 +43,7 @@ def small_setting(
 def bernoulli_arrivals(
     rng: np.random.Generator, setting: Setting, n: int, *, mean_rewards: np.ndarray | None = None
 ) -> Arrivals:
-    """Return random users and contexts, outcomes 0 or 1: their sums are exact and tie often."""
+    """Return random arrivals with outcomes 0 or 1, whose sums are exact and often tie."""
     shape = (setting.n_contexts, setting.n_actions)
     if mean_rewards is None:
         mean_rewards = np.linspace(0.2, 0.8, shape[0] * shape[1]).reshape(shape)

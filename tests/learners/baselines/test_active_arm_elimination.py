@@ -21,7 +21,7 @@ class LiteralLayers:
         }
 
     def interval(self, layer: int, arm: int) -> tuple[float, float]:
-        """Mean minus and plus the width."""
+        """Return the mean minus and plus the width."""
         rewards = self.rewards[layer][arm]
         if not rewards:
             return -np.inf, np.inf
@@ -48,10 +48,11 @@ class LiteralLayers:
         return arm
 
 
-def test_elimination_goes_like_its_literal_twin(streams: Streams) -> None:
-    # Horizon 16/2 = 8, three layers; rewards 0 and 1 are separated after 60 plays of each action.
-    # First action 0 pays: by 450 arrivals a context layer 1 (5/8 of them) keeps it alone, and
-    # layer 2 (1/4) has not decided. Then it pays nothing, layer 2 deletes it, and layer 1 is empty.
+def test_elimination_equals_its_literal_twin(streams: Streams) -> None:
+    # The horizon is 16/2 = 8, so there are three layers; rewards 0 and 1 are separated after 60
+    # plays of each action. First, action 0 pays: after 450 arrivals per context, layer 1 (5/8 of
+    # them) has deleted the others, and layer 2 (1/4) has deleted none. Then it pays nothing, so
+    # layer 2 deletes it, and layer 1 is empty.
     setting = small_setting(
         streams("play"), n_users=16, n_contexts=2, n_actions=3, interactions_per_user=1
     )

@@ -1,4 +1,4 @@
-"""The bookkeeping of BARBAR and of the learner in the style of Liu."""
+"""Epochs and estimates of BARBAR and of the learner in the style of Liu."""
 
 from collections.abc import Callable
 from math import ceil, log, log2
@@ -25,7 +25,7 @@ class LiteralEpochs:
 
     @property
     def planned(self) -> list[float]:
-        """Plays due to each action in the running epoch."""
+        """Return the planned plays of each action in the current epoch."""
         if self.kind == "barbar":
             return [self.unit_plays / gap**2 for gap in self.gap]
         return [
@@ -35,7 +35,7 @@ class LiteralEpochs:
 
     @property
     def n_arrivals(self) -> int:
-        """Length of the running epoch."""
+        """Return the length of the current epoch."""
         return ceil(sum(self.planned))
 
     def step(self, u: float, outcome: np.ndarray) -> int:
@@ -49,7 +49,7 @@ class LiteralEpochs:
         return action
 
     def end(self, planned: list[float]) -> None:
-        """Estimate, and plan the next epoch."""
+        """Compute estimates and plan the next epoch."""
         r = [
             sum(reward for action, reward in self.history if action == i) / n
             for i, n in enumerate(planned)
@@ -67,14 +67,14 @@ class LiteralEpochs:
 
 
 @pytest.mark.parametrize(("kind", "make"), [("barbar", Barbar), ("liu", LiuStyle)])
-def test_epochs_go_like_their_literal_twin(
+def test_epochs_equal_their_literal_twin(
     kind: str,
     make: type[Barbar | LiuStyle],
     streams: Streams,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Horizon 20·600/3 = 4000 arrivals a context. With constant 2 lambda is 16.5, so three epochs
-    # take at most 4·16.5·(1 + 4 + 16) = 1,386 arrivals.
+    # The horizon is 20·600/3 = 4000 arrivals per context. With constant 2, lambda is 16.5, so three
+    # epochs have at most 4·16.5·(1 + 4 + 16) = 1,386 arrivals.
     setting = small_setting(streams("play"), interactions_per_user=600)
     means = np.array([[0.9, 0.1, 0.5, 0.85], [0.0, 1.0, 0.95, 0.5], [0.5, 0.5, 0.5, 0.5]])
     arrivals = bernoulli_arrivals(streams("arrivals"), setting, 12_000, mean_rewards=means)
@@ -105,7 +105,7 @@ def test_epochs_go_like_their_literal_twin(
 def test_the_first_original_epoch_of_figure_2d_takes_45162_plays(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Golden: 5·1024·ln(8·5·log2(125000)/0.1) = 45,161.7, from the notes on the paper."""
+    """5·1024·ln(8·5·log2(125000)/0.1) = 45,161.7, from the notes on the paper."""
     setting = small_setting(rng, n_users=500, n_contexts=2, n_actions=5, interactions_per_user=500)
     for kind in (Barbar, LiuStyle):
         monkeypatch.setattr(kind, "constant", 1024.0)
@@ -135,14 +135,14 @@ def test_an_eliminated_action_returns_when_it_looks_good_again(
     # probability at most exp(-508·(1/2)²/2) < 1e-27 (multiplicative Chernoff).
     learner.play(*constant_arrivals([1.0, 0.0], int(learner.remaining[0])))
     assert learner.is_active.tolist() == [[True, False]]
-    # r* is the best among the active: 0 now, and a bad action at or above that is active again.
+    # r* is the best active estimate, now 0, and a bad action at or above it becomes active again.
     learner.play(*constant_arrivals([0.0, 1.0], int(learner.remaining[0])))
     assert learner.is_active.tolist() == [[True, True]]
     learner.play(*constant_arrivals([0.0, 1.0], int(learner.remaining[0])))
     assert learner.is_active.tolist() == [[False, True]]
 
 
-def test_estimates_divide_by_planned_plays_not_by_actual_ones(rng: np.random.Generator) -> None:
+def test_estimates_are_divided_by_planned_plays(rng: np.random.Generator) -> None:
     setting = small_setting(rng, n_contexts=1, n_actions=3)
     learner = Barbar(setting)
     n = int(learner.remaining[0])
@@ -151,7 +151,7 @@ def test_estimates_divide_by_planned_plays_not_by_actual_ones(rng: np.random.Gen
     np.testing.assert_allclose(learner.estimates[0], np.bincount(actions, minlength=3) / planned)
 
 
-def test_gaps_of_absurd_rewards_stop_at_a_billion(rng: np.random.Generator) -> None:
+def test_gaps_are_capped_at_a_billion(rng: np.random.Generator) -> None:
     learner = Barbar(small_setting(rng, n_contexts=1, n_actions=2))
     learner.play(*constant_arrivals([1e12, 0.0], int(learner.remaining[0])))
     assert learner.gaps.tolist() == [[0.5, 1e9]]

@@ -1,4 +1,4 @@
-"""The contract of every exported baseline."""
+"""Contract tests of every exported baseline."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -22,7 +22,7 @@ pooled_baseline = pytest.mark.parametrize(
 
 @every_baseline
 def test_one_batch_equals_the_same_batch_split(spec: LearnerSpec, streams: Streams) -> None:
-    """The same seed gives the same play, whatever the batches: two, or one for each arrival."""
+    """The same seed gives the same plays for one batch, two batches and single arrivals."""
     whole = spec.make(small_setting(streams("play"), interactions_per_user=100))
     setting = small_setting(streams("play"), interactions_per_user=100)
     split = spec.make(setting)
@@ -38,16 +38,14 @@ def test_one_batch_equals_the_same_batch_split(spec: LearnerSpec, streams: Strea
 
 
 @every_baseline
-def test_before_anything_is_seen_play_is_uniform(
-    spec: LearnerSpec, rng: np.random.Generator
-) -> None:
+def test_without_data_play_is_uniform(spec: LearnerSpec, rng: np.random.Generator) -> None:
     setting = small_setting(rng)
     recommended = spec.make(setting).action_probabilities(np.arange(20))
     np.testing.assert_array_equal(recommended, np.full((3, 4), 0.25))
 
 
 @every_baseline
-def test_a_context_that_never_came_stays_uniform(
+def test_the_policy_in_an_unseen_context_is_uniform(
     spec: LearnerSpec, rng: np.random.Generator
 ) -> None:
     setting = small_setting(rng)
@@ -71,12 +69,13 @@ def test_the_best_action_is_found_without_an_attack(spec: LearnerSpec, streams: 
     outcomes[np.arange(10_000), best[contexts]] += 1.0
     learner = spec.make(setting)
     learner.play(np.arange(10_000) % 5, contexts, outcomes)
-    # Rewards are 1 ± 0.1 for the best and 0 ± 0.1 for the others, so every mean of the best is
-    # above every other mean: learners that recommend means are right for certain, as soon as each
-    # action was played. BARBAR and Liu divide by planned plays n. Of the best these are at least
+    # Rewards are 1 ± 0.1 for the best and 0 ± 0.1 for the others, so every mean of the best action
+    # is above every other mean: learners that recommend the best mean are always right once each
+    # action was played. BARBAR and Liu divide by planned plays n. For the best action n is at least
     # 4·lambda = 275 after two epochs, so its estimate is below 1/2 with probability at most
-    # exp(-n·(1/2)²/2.2) < 1e-13 (multiplicative Chernoff, rewards at most 1.1), and those of the
-    # others are above 1/2 with far less: a sum of noise within ±0.1 of variance 1/300.
+    # exp(-n·(1/2)²/2.2) < 1e-13 (multiplicative Chernoff, rewards at most 1.1). The other
+    # estimates, sums of noise within ±0.1 of variance 1/300, are above 1/2 with far smaller
+    # probability.
     if isinstance(learner, Barbar | LiuStyle):
         assert learner.epochs.min() >= 3
     expected = np.eye(3)[best]
@@ -84,7 +83,7 @@ def test_the_best_action_is_found_without_an_attack(spec: LearnerSpec, streams: 
 
 
 def attacked(rng: np.random.Generator, *, n: int, size: float) -> Arrivals:
-    """Return a push attack: 2 of 10 users pay ``size`` for action 0 and take it for the best, 2."""
+    """Return a push attack: 2 of 10 users report ``size`` for action 0; action 2 is the best."""
     users = rng.integers(10, size=n)
     contexts = rng.integers(2, size=n)
     outcomes = np.tile([0.0, 0.5, 1.0], (n, 1))
@@ -93,10 +92,8 @@ def attacked(rng: np.random.Generator, *, n: int, size: float) -> Arrivals:
 
 
 @pooled_baseline
-def test_pooling_without_robustness_is_swayed_by_a_fifth_of_the_users(
-    spec: LearnerSpec, streams: Streams
-) -> None:
-    """Negative control: a learner that ignores who pays ends up with the pushed action."""
+def test_a_fifth_of_the_users_misleads_pooled_learners(spec: LearnerSpec, streams: Streams) -> None:
+    """Negative control: a learner that pools all users recommends the pushed action."""
     setting = small_setting(
         streams("play"), n_users=10, n_contexts=2, n_actions=3, interactions_per_user=2000
     )
@@ -117,7 +114,7 @@ def test_independent_ucb_serves_good_users_whatever_others_report(streams: Strea
 
 
 @every_baseline
-def test_absurd_rewards_leave_no_trace_of_nan(spec: LearnerSpec, streams: Streams) -> None:
+def test_huge_rewards_do_not_cause_nan(spec: LearnerSpec, streams: Streams) -> None:
     setting = small_setting(streams("play"), interactions_per_user=500)
     scene = streams("scene")
     n = 10_000
@@ -136,7 +133,9 @@ def test_absurd_rewards_leave_no_trace_of_nan(spec: LearnerSpec, streams: Stream
 
 
 @every_baseline
-def test_one_action_and_one_arrival_are_enough(spec: LearnerSpec, rng: np.random.Generator) -> None:
+def test_a_single_action_and_a_single_arrival_are_supported(
+    spec: LearnerSpec, rng: np.random.Generator
+) -> None:
     setting = small_setting(rng, n_users=1, n_contexts=1, n_actions=1, interactions_per_user=1)
     learner = spec.make(setting)
     zero = np.zeros(1, dtype=np.int64)
@@ -156,7 +155,7 @@ def test_one_action_and_one_arrival_are_enough(spec: LearnerSpec, rng: np.random
         (0, 0, 5, r"and \(2, 5\): give \(n,\), \(n,\) and \(n, 4\).$"),
     ],
 )
-def test_arrivals_that_do_not_fit_the_setting_are_refused(
+def test_arrivals_that_do_not_fit_the_setting_are_rejected(
     spec: LearnerSpec, user: int, context: int, width: int, message: str, rng: np.random.Generator
 ) -> None:
     learner = spec.make(small_setting(rng))

@@ -1,4 +1,4 @@
-"""Step by step: the uniform explorer and Thompson sampling."""
+"""The uniform explorer and Thompson sampling, step by step."""
 
 from collections.abc import Callable
 from math import sqrt
@@ -22,7 +22,7 @@ def test_the_uniform_explorer_ignores_what_it_learns(streams: Streams) -> None:
 
 
 @pytest.mark.parametrize("make", [NaiveMean, ThompsonSampling, NaiveUCB])
-def test_tables_sum_the_plays_and_the_best_mean_is_recommended(
+def test_plays_are_summed_and_the_best_mean_is_recommended(
     make: type[PooledMeans], rng: np.random.Generator
 ) -> None:
     setting = small_setting(rng)
@@ -42,7 +42,7 @@ def test_tables_sum_the_plays_and_the_best_mean_is_recommended(
     np.testing.assert_array_equal(learner.action_probabilities(np.arange(20)), expected)
 
 
-def test_thompson_sampling_plays_like_its_literal_twin(streams: Streams) -> None:
+def test_thompson_sampling_equals_its_literal_twin(streams: Streams) -> None:
     setting = small_setting(streams("play"))
     arrivals = bernoulli_arrivals(streams("arrivals"), setting, 800)
     learner = ThompsonSampling(setting)

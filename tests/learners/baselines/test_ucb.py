@@ -35,7 +35,7 @@ def literal_ucb(
     return actions, seen
 
 
-def test_naive_ucb_plays_like_its_literal_twin(streams: Streams) -> None:
+def test_naive_ucb_equals_its_literal_twin(streams: Streams) -> None:
     setting = small_setting(streams("play"))
     arrivals = bernoulli_arrivals(streams("arrivals"), setting, 600)
     learner = NaiveUCB(setting)
@@ -46,7 +46,7 @@ def test_naive_ucb_plays_like_its_literal_twin(streams: Streams) -> None:
         assert learner.sums[context].tolist() == [sum(x) for x in rewards]
 
 
-def test_independent_ucb_plays_like_one_literal_twin_a_user(streams: Streams) -> None:
+def test_independent_ucb_equals_one_literal_twin_per_user(streams: Streams) -> None:
     setting = small_setting(streams("play"))
     arrivals = bernoulli_arrivals(streams("arrivals"), setting, 1500)
     learner = IndependentUCB(setting)
@@ -58,7 +58,7 @@ def test_independent_ucb_plays_like_one_literal_twin_a_user(streams: Streams) ->
     assert learner.counts.shape == learner.sums.shape == (20 * 3, 4)
 
 
-def test_ucb_plays_every_action_once_before_any_twice(rng: np.random.Generator) -> None:
+def test_ucb_plays_every_action_once_before_repeating_any(rng: np.random.Generator) -> None:
     setting = small_setting(rng, n_contexts=1, n_actions=6)
     once = np.zeros(6, dtype=np.int64)
     actions = NaiveUCB(setting).play(once, once, np.tile(np.arange(6.0) * 1e6, (6, 1)))
@@ -77,6 +77,6 @@ def test_independent_ucb_averages_over_the_given_users_only(rng: np.random.Gener
     assert learner.action_probabilities(np.array([1, 2])).tolist() == [[0.75, 0.25], even]
 
 
-def test_independent_ucb_refuses_an_average_over_nobody(rng: np.random.Generator) -> None:
+def test_independent_ucb_rejects_an_average_over_no_users(rng: np.random.Generator) -> None:
     with pytest.raises(InputError, match=r"^no users to average over: name at least one user\.$"):
         IndependentUCB(small_setting(rng)).action_probabilities(np.array([], dtype=np.int64))

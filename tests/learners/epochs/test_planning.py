@@ -1,4 +1,4 @@
-"""When epochs end, how much they explore, and the next plan, in numbers worked out by hand."""
+"""Ends and exploration rates of epochs, and the next plan, compared with values by hand."""
 
 import math
 from dataclasses import replace
@@ -20,7 +20,7 @@ N_USERS = 1000
 
 
 def a_policy(means: list[list[float]], contexts: tuple[str, ...], **changes: Any) -> Policy:
-    """Return a policy without bounds on lies; chance explains 1/8 of every mean."""
+    """Return a policy without worst-case intervals; all sampling errors are 1/8."""
     table = np.array(means)
     settings: dict[str, Any] = {
         "low": np.full(table.shape, -np.inf),
@@ -70,8 +70,8 @@ def test_every_part_of_the_next_plan_follows_from_the_policy_and_the_schedule() 
         contexts=Labels.of(["lunch", "dinner"]),
         actions=Labels.of(ACTIONS),
         rules=(
-            # Errors of 1/8 + 1/8 over a lead of 1/8: twice too wide, so four times the plays;
-            # twice as many for the alarm; of two actions in 100 · 1000 · 0.75 plays.
+            # Errors of 1/8 + 1/8 with a lead of 1/8 are twice too wide, which needs four times the
+            # plays; the alarm doubles them; two actions share 100 · 1000 · 0.75 plays.
             Rule(
                 action="soup",
                 surviving=("soup", "cake"),
@@ -80,7 +80,7 @@ def test_every_part_of_the_next_plan_follows_from_the_policy_and_the_schedule() 
                 is_spread=False,
                 baseline="cake",
             ),
-            # A lead of 1/2 leaves no doubt and no rival; the context is new.
+            # With a lead of 1/2, no rival is left; the context is new.
             Rule(
                 action="tea",
                 surviving=("tea",),
@@ -103,8 +103,8 @@ def test_every_part_of_the_next_plan_follows_from_the_policy_and_the_schedule() 
     )
 
 
-def test_a_lost_alarm_holds_only_decisions_that_would_change_and_doubts_them_most() -> None:
-    """In epoch 1; lunch would change, dinner stays, and brunch was not in the plan."""
+def test_after_an_alarm_changed_decisions_are_kept_and_explored_most() -> None:
+    """In epoch 1, the decision at lunch would change, that at dinner would not; brunch is new."""
     contexts, clear = ("lunch", "dinner", "brunch"), [0.75, 0.125, 0.125]
     before = planned(
         the_plan(), a_policy([[0.125, 1.0, 0.125], clear], contexts[:2]), is_alarmed=True
@@ -118,12 +118,12 @@ def test_a_lost_alarm_holds_only_decisions_that_would_change_and_doubts_them_mos
         [16 * 2 * per_play, per_play, per_play]
     )
     assert before.rule("brunch").action == "soup"
-    # While it is found, decisions follow the policy.
+    # While a coalition is detected, decisions follow the policy.
     found = planned(before, a_policy([clear] * 3, contexts), is_alarmed=True)
     assert [rule.action for rule in found.rules] == ["tea"] * 3
 
 
-def test_a_policy_of_other_actions_gets_a_sentence() -> None:
+def test_a_policy_with_other_actions_is_rejected() -> None:
     other = EpochPlan.start("x", ["lunch"], ["wine", "beer"])
     with pytest.raises(InputError) as refused:
         planned(other, a_policy([[0.1, 0.2, 0.3]], ("lunch",)))
@@ -141,7 +141,7 @@ def survivors(policy: Policy, plan: EpochPlan | None = None) -> tuple[EpochPlan,
     return plan, set(plan.rule("lunch").surviving)
 
 
-def test_an_action_goes_when_its_worst_case_interval_lies_below_the_best() -> None:
+def test_an_action_is_paused_if_its_worst_case_interval_lies_below_the_best() -> None:
     table, chance = np.array(LUNCH), np.full((1, 3), 0.3)
     narrow, wide = (
         a_policy(LUNCH, ("lunch",), low=table - half, high=table + half, sampling_errors=chance)
@@ -156,8 +156,8 @@ def test_an_action_goes_when_its_worst_case_interval_lies_below_the_best() -> No
     assert survivors(stated)[1] == {"soup", "cake"}
 
 
-def test_a_wrongly_paused_action_comes_back_in_the_next_review() -> None:
-    """The best action is eliminated by lies, explored in a review epoch, and wins again."""
+def test_a_wrongly_paused_action_returns_at_the_next_review() -> None:
+    """Lies eliminate the best action; a review epoch explores it, and it wins again."""
     lied = a_policy([[0.1, 0.2, 0.95]], ("lunch",))
     plan, left = survivors(lied)
     assert left == {"cake"}
@@ -182,7 +182,7 @@ def share(schedule: Schedule, epoch: int, **changes: float | bool) -> float:
         ),
     ],
 )
-def test_a_refusal_names_the_value_and_the_allowed_ones(
+def test_errors_name_the_value_and_the_allowed_range(
     options: dict[str, float], sentence: str
 ) -> None:
     with pytest.raises(InputError) as refused:
@@ -190,8 +190,8 @@ def test_a_refusal_names_the_value_and_the_allowed_ones(
     assert str(refused.value) == sentence
 
 
-def test_everybody_explores_in_epoch_0_and_wherever_plays_are_few() -> None:
-    # Epoch 1 has 1 · 1000 · 0.5 plays here; 500 / 3 of each action use them up.
+def test_everybody_explores_in_epoch_0_and_in_rare_contexts() -> None:
+    # Epoch 1 has 1 · 1000 · 0.5 plays here, which 500 / 3 plays of each action use up.
     assert share(Schedule(first=1, plays_per_cell=500 / 3), 1) == 1.0
     assert share(Schedule(first=1, plays_per_cell=125.0), 1) == 0.75
     assert share(Schedule(first=1, plays_per_cell=250.0), 1) == 1.0

@@ -19,7 +19,7 @@ def a_setting(rng: np.random.Generator, **changes: Any) -> Setting:
 
 
 def arrivals(rng: np.random.Generator, setting: Setting, n: int, *, taste: float = 0.0) -> Arrivals:
-    """Return noisy rewards; the best action of context s is s modulo A, by 0.4."""
+    """Return noisy rewards; the best action of context s is s modulo A, with a lead of 0.4."""
     users, contexts = (rng.integers(most, size=n) for most in (setting.n_users, setting.n_contexts))
     shape = (setting.n_users, setting.n_contexts, setting.n_actions)
     best = np.arange(setting.n_contexts)[:, None] % setting.n_actions
@@ -28,8 +28,8 @@ def arrivals(rng: np.random.Generator, setting: Setting, n: int, *, taste: float
     return Arrivals(users, contexts, means[users, contexts] + noise)
 
 
-def test_where_batches_end_does_not_matter(streams: Streams) -> None:
-    """The arrivals of three epochs at once, and cut into pieces of uneven sizes."""
+def test_results_do_not_depend_on_batches(streams: Streams) -> None:
+    """The arrivals of three epochs are played at once and in batches of different sizes."""
     setting = a_setting(streams("play"), n_users=16)
     given = arrivals(streams("arrivals"), setting, 16 * 24 * 7, taste=0.3)
     together, pieces = EpochPlayer(setting), EpochPlayer(a_setting(streams("play"), n_users=16))
@@ -41,7 +41,7 @@ def test_where_batches_end_does_not_matter(streams: Streams) -> None:
     assert together.plan.epoch >= 1
 
 
-def test_epochs_are_planned_by_the_settings_size(streams: Streams) -> None:
+def test_the_schedule_depends_on_the_size_of_the_setting(streams: Streams) -> None:
     setting = a_setting(streams("play"), n_users=16)
     planned = planned_schedule(n_users=16, n_contexts=3, n_actions=2)
     player = EpochPlayer(setting)
@@ -56,7 +56,7 @@ def test_epochs_are_planned_by_the_settings_size(streams: Streams) -> None:
 def test_epoch_0_recommends_the_learned_policy_and_later_epochs_the_served_one(
     streams: Streams,
 ) -> None:
-    """Nobody meets the last context, so any action may be its best."""
+    """Nobody visits the last context, so any action may be the best."""
     setting = a_setting(streams("play"), n_contexts=5)
     player = EpochPlayer(setting)
     n = int(player.schedule.first * 20)

@@ -25,13 +25,13 @@ def regrets(
 
 
 @pytest.mark.parametrize(("attack", "contexts", "actions"), [("push", 4, 4), ("sleeper", 8, 3)])
-def test_a_coalition_costs_good_users_little(
+def test_a_coalition_causes_small_losses_of_good_users(
     attack: str, contexts: int, actions: int, seed: int
 ) -> None:
-    """Uniform play costs about 0.3 (1 - 1/A) a round; a permanently wrong action 0.3 a round."""
+    """Uniform play costs about 0.3 (1 - 1/A) per round; a permanently wrong action costs 0.3."""
     ours = regrets("epochs", attack, seed, contexts=contexts, actions=actions)
     assert ours.mean() < 0.5 * 0.3 * ROUNDS * (1 - 1 / actions)
-    if attack == "push":  # the negative control
+    if attack == "push":  # negative control
         naive = regrets("naive-ucb", attack, seed, contexts=contexts, actions=actions)
         assert naive.mean() > 2.0 * ours.mean()
 

@@ -1,4 +1,4 @@
-"""Flip fractions of whole decisions: bounds, attacks that attain them, and labels."""
+"""Flip fractions of decisions: bounds, attacks that attain them, and certificates."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def learned(tallies: Tallies, design: Design, alpha: float) -> Estimates:
 
 
 def test_no_replacement_of_fewer_accounts_changes_a_tiny_decision(rng: np.random.Generator) -> None:
-    """Brute force: all coalitions below the bound, each member for or against its own action."""
+    """Brute force over all coalitions below the bound; members raise or lower their own action."""
     n_flipped = 0
     for _ in range(12):
         tallies, design = sticky_world(rng, n_users=9, n_contexts=1, n_actions=2, n_plays=4)
@@ -64,7 +64,7 @@ def test_no_replacement_of_fewer_accounts_changes_a_tiny_decision(rng: np.random
         fewest = None
         for number in range(1, 10):
             for coalition in combinations(range(9), number):
-                # One entry a user: the best a member can do is to be loud for the rival.
+                # With one entry per user, the best lie is an extreme reward in favour of the rival.
                 signs = np.where(tallies.cells == leader, -LOUD, LOUD)
                 is_in = np.isin(np.arange(9), coalition)
                 sums = np.where(is_in, signs, tallies.sums)
@@ -108,7 +108,7 @@ def test_with_no_assumed_colluders_one_account_is_enough(rng: np.random.Generato
 def test_more_suspicion_withstands_more_accounts_when_the_lead_is_large(
     rng: np.random.Generator,
 ) -> None:
-    """Well separated means change only if more is replaced than is trimmed at one end."""
+    """Well separated means change order only if more points are replaced than one end trims."""
     users = np.repeat(np.arange(500), 5)
     actions = users % 2
     rewards = np.where(actions == 1, 10.0, 0.0) + 0.1 * rng.standard_normal(users.size)
@@ -125,8 +125,8 @@ def test_more_suspicion_withstands_more_accounts_when_the_lead_is_large(
     assert lower == sorted(lower)
 
 
-def test_an_action_seen_by_few_is_lost_when_they_stay_away(rng: np.random.Generator) -> None:
-    """Six accounts played the chosen action, fewer than are trimmed of its group of fifty."""
+def test_an_action_with_few_users_is_lost_if_they_are_removed(rng: np.random.Generator) -> None:
+    """Removing six accounts, fewer than are trimmed of a group of fifty, removes the action."""
     visitors = np.append(np.arange(0, 12, 2), np.arange(1, 9, 2))
     users = np.append(np.repeat(np.arange(100), 3), visitors)
     contexts = np.append(np.zeros(300, np.int64), np.ones(10, np.int64))
@@ -135,8 +135,8 @@ def test_an_action_seen_by_few_is_lost_when_they_stay_away(rng: np.random.Genera
     design = sticky_design(tallies)
     before = learned(tallies, design, 0.1)
     bounds = flip_bounds("paper", tallies, design, before, alpha=0.1)
-    assert round(bounds.lower[1] * 100) == 1  # both trimmed means are zero: a tie
-    assert np.isnan(bounds.upper[1])  # whether the context itself survives must be tried
+    assert round(bounds.lower[1] * 100) == 1  # both trimmed means are zero, a tie
+    assert np.isnan(bounds.upper[1])  # the context itself may be lost too
     assert bounds.certificates[1] == Certificate.CONTEXT_STEP
     assert bounds.held[1] == bounds.lower[1]
     stays = np.repeat(np.arange(100), np.diff(tallies.indptr)) >= 12
@@ -156,7 +156,7 @@ def test_rare_contexts_are_certified_for_one_account(rng: np.random.Generator) -
 def test_loud_accounts_below_the_certified_share_change_no_decision(
     loud: float, rng: np.random.Generator
 ) -> None:
-    """Rewards of 0 and 1 in three contexts: loud accounts do not move the origin of rewards."""
+    """With rewards of 0 and 1 in three contexts, extreme rewards do not change the origin."""
     tallies, design = sticky_world(rng, n_users=900, n_contexts=3, n_actions=3, n_plays=20)
     before = learned(tallies, design, 0.2)
     bounds = flip_bounds("paper", tallies, design, before, alpha=0.2)
@@ -164,7 +164,7 @@ def test_loud_accounts_below_the_certified_share_change_no_decision(
     for context, leader in enumerate(decisions(before)):
         n_loud = round(bounds.lower[context] * 900) - 1
         assert n_loud > 5
-        # The leader's strongest supporters report nothing but loud rewards.
+        # The accounts with the leader's largest rewards report only extreme rewards.
         is_there = tallies.cells == context * 3 + leader
         supporters = owners[is_there][np.argsort(-tallies.sums[is_there], kind="stable")]
         is_loud = np.isin(owners, supporters[:n_loud])

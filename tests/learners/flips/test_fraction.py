@@ -23,7 +23,7 @@ def test_a_method_without_certificates_is_certified_for_one_account() -> None:
     assert np.isnan(bounds.upper).all()
 
 
-def test_a_context_that_few_accounts_could_move_is_certified_up_to_there() -> None:
+def test_the_certificate_is_limited_by_the_accounts_that_could_change_the_estimator() -> None:
     """In groups of 30, 7 points are trimmed at each end, so it takes 8 accounts."""
     tallies = tallied(
         [

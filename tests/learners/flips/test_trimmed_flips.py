@@ -1,4 +1,4 @@
-"""Counts of replaced points, against brute force over all replacements."""
+"""Numbers of replaced points, compared with brute force over all replacements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unswayed.learners.flips import NO_RIVAL, TrimmedFlips, trimmed_flips
 
 LOUD = 1e6
 
-# Quarters: their sums are exact, so ties are ties and trials can be compared without tolerance.
+# Sums of quarters are exact, so ties are exact and no tolerance is needed.
 points = st.lists(st.integers(-8, 8).map(lambda number: number / 4), min_size=1, max_size=5)
 
 
@@ -61,7 +61,7 @@ def fewest_by_trial(groups: list[list[float]], cuts: list[int], *, ties_count: b
 
 @settings(max_examples=150, deadline=None)
 @given(first=points, second=points, third=points, data=st.data())
-def test_the_bounds_equal_trying_every_replacement(
+def test_the_bounds_equal_a_search_over_all_replacements(
     first: list[float], second: list[float], third: list[float], data: st.DataObject
 ) -> None:
     groups = [first, second, third]
@@ -73,10 +73,10 @@ def test_the_bounds_equal_trying_every_replacement(
 
 @settings(max_examples=150, deadline=None)
 @given(first=points, second=points, data=st.data())
-def test_removing_points_never_takes_fewer(
+def test_removing_points_is_never_cheaper_than_replacing_them(
     first: list[float], second: list[float], data: st.DataObject
 ) -> None:
-    """The cut may decrease by one per removed point, as quantiles of a binomial count do."""
+    """The cut may decrease by one per removed point, like quantiles of a binomial number."""
     groups = [first, second]
     cuts = [data.draw(st.integers(0, (len(group) - 1) // 2)) for group in groups]
     fewest = int(flips_of(groups, cuts).fewest[0])
@@ -99,7 +99,7 @@ def test_removing_points_never_takes_fewer(
         assert max(after[rival]) < min(after[leader])
 
 
-def test_zeros_that_are_not_stored_count_like_stored_ones() -> None:
+def test_implicit_zeros_count_like_stored_zeros() -> None:
     stored = flips_of([[0.0, 0, 0, 1, 2, 3], [-1.0, -1, 0, 0, 0, 1]], [1, 2])
     implicit = trimmed_flips(
         np.array([1.0, 2, 3, -1, -1, 1]),
@@ -114,12 +114,12 @@ def test_zeros_that_are_not_stored_count_like_stored_ones() -> None:
 
 
 def test_a_single_point_changes_a_plain_mean() -> None:
-    """Negative control: without a cut, no margin protects."""
+    """Negative control: without trimming, no margin is large enough."""
     assert flips_of([[100.0] * 50, [0.0] * 50], [0, 0]).fewest[0] == 1
 
 
-def test_a_column_that_takes_no_part_needs_a_replaced_point_to_do_so() -> None:
-    """All means are zero; the unseen first column wins ties once it is seen."""
+def test_an_unseen_column_takes_part_once_a_point_is_replaced() -> None:
+    """All means are zero; the unseen first column wins ties once it has a point."""
     flips = trimmed_flips(
         np.array([0.0, 0, 0]),
         np.array([1, 1, 1]),
@@ -132,7 +132,7 @@ def test_a_column_that_takes_no_part_needs_a_replaced_point_to_do_so() -> None:
     assert flips.rivals[0] == 0
 
 
-def test_a_leader_without_rivals_falls_only_when_all_of_it_is_replaced() -> None:
+def test_a_leader_without_rivals_is_lost_only_if_all_its_points_are_replaced() -> None:
     flips = trimmed_flips(
         np.array([1.0, 2.0, 3.0]),
         np.array([0, 0, 0]),
@@ -145,9 +145,9 @@ def test_a_leader_without_rivals_falls_only_when_all_of_it_is_replaced() -> None
 
 
 def test_every_row_has_its_own_leader() -> None:
-    """Points 3…9 against 0…6, and the other way round, with a cut of two; means 6 and 3.
+    """The rows have points 3…9 and 0…6 (means 6 and 3), and the reverse, with a cut of two.
 
-    A replacement moves a mean by one, up to two.
+    Each of up to two replacements changes a mean by one.
     """
     high, low = np.arange(3.0, 10.0), np.arange(7.0)
     flips = trimmed_flips(

@@ -1,6 +1,6 @@
 """Algorithms 1 and 2 written out step by step, in plain loops over a list of events.
 
-Slow and literal on purpose: the package must give the same numbers.
+It is slow and literal on purpose; the package must give the same numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Event:
 def algorithm_1(
     events: list[Event], n_contexts: int, alpha: float, n_passes: int = 2
 ) -> tuple[list[float], list[float]]:
-    """Return ν̂ and σ, with errata 5 and 7; one pass is the algorithm as printed."""
+    """Return ν̂ and σ, with errata 5 and 7; with one pass, the algorithm is as printed."""
     T0 = len(events)
     users = sorted({event.user for event in events})
     floor = 20 * math.log(max(n_contexts, 2)) / T0
@@ -57,7 +57,7 @@ def algorithm_2(
 ) -> tuple[np.ndarray, list[int]]:
     """Return mean rewards in the units of erratum 8, and the policy of line 12.
 
-    Rewards are measured from the median user's mean, as for rewards that are not binary.
+    Rewards are measured from the median of users' means, as if they were not binary.
     """
     own_means = [
         np.mean([event.reward for event in events if event.user == user])

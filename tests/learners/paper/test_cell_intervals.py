@@ -1,4 +1,4 @@
-"""Intervals of cells: which users count, how many of them may collude, and their assumptions."""
+"""Intervals of cells: their users, the assumed number of colluders, and other assumptions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KNOWN = [RewardBound(low=3.0, high=5.0), RewardBound(deviation=1.0)]
 def world(rng: np.random.Generator, *, is_sticky: bool = True) -> Tallies:
     """Return a log of uneven cells, one of them empty; the last three users have no plays.
 
-    Few users visit context 2, and fewer than may collude visit one of its cells.
+    Few users visit context 2, and one of its cells has fewer visitors than may collude.
     """
     users = np.repeat(np.arange(N_USERS - 3), 1 + 5 * (np.arange(N_USERS - 3) % 4))
     contexts = rng.choice(N_CONTEXTS, p=[0.55, 0.4, 0.05], size=users.size)
@@ -45,7 +45,7 @@ def same(found: CellIntervals, other: CellIntervals) -> None:
 def test_a_cell_has_the_interval_of_its_users_means(
     rng: np.random.Generator, known: RewardBound, is_sticky: bool
 ) -> None:
-    """At most a binomial quantile of a group collude, in a uniform cell all of the colluders."""
+    """A sticky group has a binomial quantile of colluders; a uniform cell may have all of them."""
     tallies = world(rng, is_sticky=is_sticky)
     design = replace((sticky_design if is_sticky else uniform_design)(tallies), rewards=known)
     found = guard_intervals(tallies, design, alpha=0.1)
@@ -77,7 +77,7 @@ def test_a_cell_has_the_interval_of_its_users_means(
 
 
 @pytest.mark.parametrize("known", KNOWN)
-def test_blocks_of_users_change_no_interval(rng: np.random.Generator, known: RewardBound) -> None:
+def test_intervals_do_not_depend_on_blocks(rng: np.random.Generator, known: RewardBound) -> None:
     tallies = world(rng)
     design = replace(sticky_design(tallies), rewards=known)
     whole = guard_intervals(tallies, design, alpha=0.1)
@@ -85,13 +85,13 @@ def test_blocks_of_users_change_no_interval(rng: np.random.Generator, known: Rew
 
 
 def test_every_visitor_of_a_cell_counts(rng: np.random.Generator) -> None:
-    """All positions of visitors are treated alike: order does not matter.
+    """Intervals do not depend on the order of visitors.
 
-    A log holds no secret, so colluders would know which positions a sample takes.
+    If they used a sample, colluders could know its positions, since a log contains no secret.
     """
     n_users = 50_000
     rewards = rng.random(n_users)
-    rewards[:5000] = 1.0  # a tenth collude, wherever they are in the order
+    rewards[:5000] = 1.0  # a tenth collude, in any order
     places = rng.permutation(n_users)
     logs = [
         tallied(
@@ -114,9 +114,9 @@ def test_every_visitor_of_a_cell_counts(rng: np.random.Generator) -> None:
 def test_an_uneven_assignment_leaves_room_for_the_colluders_of_the_larger_group(
     rng: np.random.Generator,
 ) -> None:
-    """Nine in ten users get action 0. All colluders visit a context to which few others come.
+    """Nine in ten users get action 0. All colluders visit a context with few other visitors.
 
-    As a negative control, groups of an even assignment would hold fewer colluders than come.
+    Negative control: bounds for an even assignment are below the number of colluders.
     """
     n_users, n_bad, rate = 2000, 200, 0.3
     users = np.flatnonzero((np.arange(n_users) < n_bad) | (rng.random(n_users) < 0.1))
@@ -139,7 +139,7 @@ def test_an_uneven_assignment_leaves_room_for_the_colluders_of_the_larger_group(
 
 
 def test_without_a_stated_range_there_is_no_bound(rng: np.random.Generator) -> None:
-    """The sampling error is known nevertheless."""
+    """The sampling error is still known."""
     tallies = world(rng)
     found = guard_intervals(tallies, sticky_design(tallies), alpha=0.1)
     is_met = tallies.cell_users() > 0

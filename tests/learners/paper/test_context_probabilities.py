@@ -1,4 +1,4 @@
-"""Algorithm 1 where some users are far more active than others."""
+"""Algorithm 1 if some users are far more active than others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ N_CONTEXTS = 6
 def uneven(rng: np.random.Generator, n_users: int = 300) -> Tallies:
     """Return a log with inactive users, and a few busy ones who flood context 4.
 
-    The last context is so rare that the floor is its scale.
+    The last context is so rare that its scale is the floor.
     """
     n_plays = np.where(np.arange(n_users) % 9 >= 5, 0, 8 + np.arange(n_users) % 5)
     n_plays[:3] = 2000
@@ -42,7 +42,7 @@ def visits_of(tallies: Tallies) -> np.ndarray:
 def test_very_active_users_count_with_twenty_times_the_median_activity(
     rng: np.random.Generator, alpha: float, cut: tuple[int, ...]
 ) -> None:
-    """Both passes written out over dense rows."""
+    """Both passes are written out for dense rows."""
     tallies = uneven(rng)
     visits = visits_of(tallies)
     n = visits.sum(axis=1)
@@ -65,7 +65,7 @@ def test_very_active_users_count_with_twenty_times_the_median_activity(
     np.testing.assert_allclose(result.scales, np.sqrt(np.maximum(shares, floor)), rtol=1e-9)
 
 
-def test_a_single_context_has_the_floor_of_two() -> None:
+def test_the_floor_of_a_single_context_is_that_of_two() -> None:
     tallies = tallied([(0, 0, 0, 1.0)] * 2, n_contexts=1, n_actions=1)
     result = estimate_context_probabilities(tallies, alpha=0.0)
     np.testing.assert_allclose(result.context_probabilities, [1.0])

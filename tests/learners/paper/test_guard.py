@@ -26,7 +26,7 @@ def allowed_by(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 def test_the_best_action_is_allowed_and_allowed_ones_lose_at_most_two_widths(
     ends: np.ndarray, shares: np.ndarray
 ) -> None:
-    """For every combination of means within the intervals."""
+    """Checked for every combination of means within the intervals."""
     low, high = np.sort(ends, axis=2).transpose(2, 0, 1)
     truth = np.clip(low + shares * (high - low), low, high)
     lost = truth.max(axis=1, keepdims=True) - truth
@@ -36,7 +36,7 @@ def test_the_best_action_is_allowed_and_allowed_ones_lose_at_most_two_widths(
     assert (lost <= 2 * widest + 1e-9)[allowed].all()
 
 
-def test_nothing_is_excluded_without_knowledge() -> None:
+def test_nothing_is_excluded_without_a_confirmed_bound() -> None:
     nan, inf = np.nan, np.inf
     low = np.array([[-inf, -inf, 0.1], [nan, nan, nan], [0.5, nan, 0.0]])
     high = np.array([[inf, inf, 0.2], [nan, nan, nan], [0.6, nan, 0.1]])
@@ -52,7 +52,7 @@ def test_nothing_is_excluded_without_knowledge() -> None:
         ([[0.5, 0.0], [0.0, 5.0]], [[0.75, 0.25], [0.5, 6.0]], [[True, False], [False, True]]),
     ],
 )
-def test_an_action_is_ruled_out_if_another_of_its_context_lies_above_it(
+def test_an_action_is_excluded_if_another_interval_lies_above_its_own(
     low: list[list[float]], high: list[list[float]], allowed: list[list[bool]]
 ) -> None:
     assert allowed_by(np.array(low), np.array(high)).tolist() == allowed
@@ -61,25 +61,25 @@ def test_an_action_is_ruled_out_if_another_of_its_context_lies_above_it(
 def pushed(
     rng: np.random.Generator, *, is_attacked: bool, n_users: int = 6000, n_plays: int = 20
 ) -> tuple[np.ndarray, CellIntervals, np.ndarray]:
-    """Return pooled means, the guard, and the true means where a tenth push the worst action."""
+    """Return pooled means, the guard and the true means if a tenth push the worst action."""
     mu = np.array([0.75, 0.5, 0.1])
     users = np.repeat(np.arange(n_users), n_plays)
     actions = rng.integers(3, size=n_users)[users]
     rewards = (rng.random(len(users)) < mu[actions]).astype(float)
-    if is_attacked:  # out of range, so that the pooled mean of the worst is the largest
+    if is_attacked:  # an outlier that makes the pooled mean of the worst action the largest
         is_bad = users < 0.1 * n_users
         rewards[is_bad] = np.where(actions[is_bad] == 2, 20.0, 0.0)
     tallies = tally(
         users, np.zeros_like(users), actions, rewards, n_users=n_users, n_contexts=1, n_actions=3
     )
     pooled = np.bincount(actions, rewards) / np.bincount(actions)
-    # Users differ by less than this, as for 0 and 1; lies do not.
+    # Honest users differ by less than this, as for 0 and 1, but lies do not.
     design = replace(sticky_design(tallies), rewards=RewardBound(deviation=0.5))
     return pooled, guard_intervals(tallies, design, alpha=0.1), mu
 
 
 def test_the_guard_excludes_what_a_coalition_has_pushed(rng: np.random.Generator) -> None:
-    """The pooled mean is the negative control: the push changes its decision."""
+    """Negative control: the push changes the decision of the pooled mean."""
     pooled, guard, mu = pushed(rng, is_attacked=True)
     allowed = allowed_actions(guard)[0]
     assert pooled.argmax() == 2

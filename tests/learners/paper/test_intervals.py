@@ -27,7 +27,7 @@ def log(
     scale: float = 1.0,
     n_copies: int = 0,
 ) -> Tallies:
-    """Return a log in which a tenth push action 0; one of them repeats a lie many times."""
+    """Return a log in which a tenth of the users push action 0, one of them many times."""
     n_events = N_USERS * N_PLAYS
     users = np.repeat(np.arange(N_USERS), N_PLAYS)
     contexts = rng.integers(N_CONTEXTS, size=n_events)
@@ -64,7 +64,7 @@ def learned(tallies: Tallies, alpha: float = 0.1, *, known: RewardBound = KNOWN)
 )
 @pytest.mark.parametrize("is_sticky", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
-def test_decisions_and_intervals_move_with_the_units_of_rewards_only(
+def test_decisions_and_intervals_are_equivariant_to_units(
     streams: Streams, kind: str, is_sticky: bool, shift: float, scale: float
 ) -> None:
     plain = learned(log(streams("log"), kind, is_sticky=is_sticky))
@@ -73,7 +73,7 @@ def test_decisions_and_intervals_move_with_the_units_of_rewards_only(
         known=RewardBound(deviation=2.0 * scale),
     )
     assert (plain.mean_rewards.argmax(axis=1) == moved.mean_rewards.argmax(axis=1)).all()
-    # Rewards near 1e7 are known to 1e-9 of their spread, and differ by that after rounding.
+    # Rewards near 1e7 have a precision of 1e-9 relative to their spread.
     tolerance = 1e-7 * max(1.0, abs(shift) / scale / 1e7)
     np.testing.assert_allclose(
         (moved.mean_rewards - shift) / scale, plain.mean_rewards, atol=tolerance
@@ -84,7 +84,7 @@ def test_decisions_and_intervals_move_with_the_units_of_rewards_only(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("is_sticky", [True, False])
-def test_no_interval_is_a_point_and_every_one_is_in_order(
+def test_intervals_have_positive_width(
     rng: np.random.Generator, kind: str, is_sticky: bool
 ) -> None:
     estimates = learned(log(rng, kind, is_sticky=is_sticky))
@@ -98,7 +98,7 @@ def test_no_interval_is_a_point_and_every_one_is_in_order(
 
 
 def test_colluders_cannot_hide_that_rewards_are_binary(rng: np.random.Generator) -> None:
-    """The origin of rewards stays; no interval depends on it."""
+    """The origin of rewards does not change, and no interval depends on it."""
     tallies = log(rng, "binary")
     users = np.repeat(np.arange(N_USERS), np.diff(tallies.indptr))
     is_bad = users < 0.1 * N_USERS
@@ -120,18 +120,20 @@ def test_rewards_with_many_values_are_not_treated_as_binary(rng: np.random.Gener
 def test_a_more_active_account_has_no_more_influence(
     streams: Streams, kind: str, is_sticky: bool
 ) -> None:
-    """Beyond a thousand times the usual activity, a million more visits change nothing."""
+    """Above a thousand times the usual activity, a million more visits have no effect."""
     busy = learned(log(streams("log"), kind, is_sticky=is_sticky, n_copies=10_000))
     busier = learned(log(streams("log"), kind, is_sticky=is_sticky, n_copies=1_000_000))
     plain = learned(log(streams("log"), kind, is_sticky=is_sticky))
     assert (busy.mean_rewards.argmax(axis=1) == busier.mean_rewards.argmax(axis=1)).all()
     np.testing.assert_allclose(busy.mean_rewards, busier.mean_rewards, atol=2e-3)
-    # One of 400 accounts moves a share of visits by at most 1/400 and its cell's users by one.
+    # One of 400 accounts changes a share of visits by at most 1/400 and its cell's users by one.
     assert np.abs(busy.context_probabilities - plain.context_probabilities).max() < 0.01
 
 
-def test_where_colluders_may_be_in_the_majority_there_is_no_bound(rng: np.random.Generator) -> None:
-    """A context visited by one user in ten, while a third may collude."""
+def test_intervals_are_unbounded_where_colluders_may_be_the_majority(
+    rng: np.random.Generator,
+) -> None:
+    """One user in ten visits the context, and a third of all users may collude."""
     users = np.repeat(np.arange(600), 10)
     contexts = (rng.random(len(users)) < 0.01).astype(np.int64)
     actions = rng.integers(2, size=len(users))
@@ -146,8 +148,8 @@ def test_where_colluders_may_be_in_the_majority_there_is_no_bound(rng: np.random
         assert ((high - low)[0] < 10.0).all()
 
 
-def test_the_sampling_part_is_the_normal_error_of_the_users_mean(rng: np.random.Generator) -> None:
-    """FAILURE_PROBABILITY is shared among the actions of a context."""
+def test_the_sampling_part_is_the_standard_error_of_user_means(rng: np.random.Generator) -> None:
+    """FAILURE_PROBABILITY is divided among the actions of a context."""
     tallies = log(rng, "normal")
     means = dense(tallies, tallies.sums / tallies.counts)
     is_met = dense(tallies, np.ones(len(tallies.cells))) > 0

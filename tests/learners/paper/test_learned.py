@@ -1,4 +1,4 @@
-"""Results of the paper's method beside its means."""
+"""Results of the paper's method other than mean rewards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ N_USERS, N_CONTEXTS, N_ACTIONS = 120, 4, 2
 
 
 def world(rng: np.random.Generator) -> tuple[Tallies, Design]:
-    """Return a sticky log of uneven contexts; a tenth push action 0, two users never came."""
+    """Return a sticky log of uneven contexts with a tenth of pushers and two inactive users."""
     users = np.repeat(np.arange(N_USERS - 2), 10)
     contexts = rng.choice(N_CONTEXTS, p=[0.1, 0.4, 0.2, 0.3], size=users.size)
     assigned = rng.integers(N_ACTIONS, size=(N_USERS, N_CONTEXTS))
@@ -30,7 +30,7 @@ def world(rng: np.random.Generator) -> tuple[Tallies, Design]:
     return tallies, sticky_design(tallies)
 
 
-def test_the_filter_of_rare_contexts_down_weights_colluders_and_reports_it(
+def test_the_filter_of_rare_contexts_down_weights_colluders(
     rng: np.random.Generator,
 ) -> None:
     tallies, design = world(rng)
@@ -48,7 +48,7 @@ def test_the_filter_of_rare_contexts_down_weights_colluders_and_reports_it(
     assert np.median(learned.user_weights[:12]) < 0.5 < np.median(learned.user_weights[12:])
 
 
-def test_trimmed_means_decide_frequent_contexts_and_the_filter_all_others(
+def test_trimmed_means_decide_frequent_contexts_and_the_filter_rare_ones(
     rng: np.random.Generator,
 ) -> None:
     tallies, design = world(rng)
@@ -69,7 +69,7 @@ def test_trimmed_means_decide_frequent_contexts_and_the_filter_all_others(
     ]
 
 
-def test_without_rare_contexts_no_filter_weighs_the_users() -> None:
+def test_without_rare_contexts_user_weights_are_one() -> None:
     tallies = tallied(
         [(user, user % 2, user // 2 % 2, float(user % 5)) for user in range(40)],
         n_contexts=2,
@@ -81,7 +81,7 @@ def test_without_rare_contexts_no_filter_weighs_the_users() -> None:
     assert learned.user_weights.tolist() == [1.0] * 40
 
 
-def test_intervals_and_both_of_their_parts_fit_together(rng: np.random.Generator) -> None:
+def test_both_parts_of_an_interval_add_up(rng: np.random.Generator) -> None:
     tallies, design = world(rng)
     design = replace(design, rewards=RewardBound(deviation=3.0))
     learned = learn_paper(tallies, design, alpha=0.1)
@@ -96,8 +96,8 @@ def test_intervals_and_both_of_their_parts_fit_together(rng: np.random.Generator
     np.testing.assert_array_equal(learned.bias_bounds, half - chance)
 
 
-def test_a_context_that_nobody_visited_in_the_warm_up_stays_unknown() -> None:
-    """Its probability is zero, so nothing may be divided by it."""
+def test_a_context_without_visits_in_the_warm_up_has_no_estimate() -> None:
+    """Its estimated probability is zero, by which estimates must not be divided."""
     events = [(user, user % 3, user // 3 % 2, float(user % 7)) for user in range(60)]
     tallies = tallied(events, n_contexts=3, n_actions=2)
     warmup = tallied([(user, user % 2, 0, 0.0) for user in range(60)], n_contexts=3, n_actions=2)

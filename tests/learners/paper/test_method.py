@@ -25,7 +25,7 @@ def play(
     n_rounds: int,
     warmup_interactions: int,
 ) -> tuple[Exploration, list[Event]]:
-    """Let a fifth of the users lie in a small world; return the exploration and the events."""
+    """Simulate a small world in which a fifth of the users lie; return exploration and events."""
     exploration = Exploration(
         n_actions=n_actions,
         contexts=range(n_contexts),
@@ -87,7 +87,7 @@ def context_log(
     flooded: int,
     share: float = 1.0,
 ) -> Tallies:
-    """Return a log in which a fifth of the users flood a context with a share of their visits."""
+    """Return a log in which a fifth of the users send a share of their visits to one context."""
     users = np.repeat(np.arange(n_users), n_plays)
     contexts = rng.choice(len(nu), p=nu, size=len(users))
     is_flood = (users < ALPHA * n_users) & (rng.random(len(users)) < share)
@@ -98,7 +98,7 @@ def context_log(
 
 
 def test_algorithm_1_equals_its_literal_twin(rng: np.random.Generator) -> None:
-    """A mild flood of a rare context, and both passes of erratum 5."""
+    """The log has a mild flood of a rare context; both passes of erratum 5 are compared."""
     nu = np.append(np.full(19, 0.998 / 19), 0.002)
     tallies = context_log(rng, nu, n_users=400, n_plays=10, flooded=19, share=0.3)
     log = [
@@ -114,10 +114,10 @@ def test_algorithm_1_equals_its_literal_twin(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(result.scales, sigma, rtol=1e-9)
 
 
-def test_the_second_pass_of_algorithm_1_finds_what_the_flood_hid_from_the_first(
+def test_the_second_pass_of_algorithm_1_detects_the_flood(
     rng: np.random.Generator,
 ) -> None:
-    """Erratum 5: visits of the flood itself widen its coordinate; half of them suffice."""
+    """Visits of the flood inflate the scale, so the first pass misses it (erratum 5)."""
     nu = np.append(np.full(19, 0.998 / 19), 0.002)
     tallies = context_log(rng, nu, n_users=2000, n_plays=10, flooded=19, share=0.5)
     contexts, total = tallies.cells // 2, tallies.counts.sum()
@@ -133,7 +133,7 @@ def test_the_second_pass_of_algorithm_1_finds_what_the_flood_hid_from_the_first(
 
 
 def test_context_probabilities_survive_a_flood_of_a_rare_context(rng: np.random.Generator) -> None:
-    """The plain share of visits is the negative control; erratum 5 explains why one pass fails."""
+    """Negative control: the plain share of visits. Erratum 5 explains why one pass fails."""
     nu = np.append(np.full(49, 0.999 / 49), 0.001)
     n_users, n_plays = 4000, 20
     tallies = context_log(rng, nu, n_users=n_users, n_plays=n_plays, flooded=49)
@@ -142,16 +142,17 @@ def test_context_probabilities_survive_a_flood_of_a_rare_context(rng: np.random.
     contexts = tallies.cells // 2
     naive = np.bincount(contexts, tallies.counts, minlength=50) / tallies.counts.sum()
     # The oracle's l1 error over good users is at most sqrt(S / (n good plays)) in expectation;
-    # three times that leaves room for its deviation (each play moves it by 2/n: McDiarmid).
+    # three times that allows for deviations (each play changes it by 2/n: McDiarmid).
     bound = 3 * np.sqrt(50 / (0.8 * n_users * n_plays))
     assert np.abs(naive - nu).sum() > 0.3
     assert np.abs(estimated - nu).sum() < bound
 
 
-def test_good_users_of_a_flooded_context_do_not_go_with_the_flood(rng: np.random.Generator) -> None:
-    """Zipf contexts, the rarest flooded; a second pass from equal weights removes a fifth of them.
+def test_good_users_of_a_flooded_context_are_not_removed(rng: np.random.Generator) -> None:
+    """A second pass from equal weights would remove a fifth of the good users.
 
-    Counting good visits errs by sqrt(S/n) at most, n good plays, up to 5/sqrt(n) (McDiarmid).
+    The error of counting n good plays is at most sqrt(S/n) in expectation, plus 5/sqrt(n)
+    (McDiarmid).
     """
     nu = 1 / np.arange(1, 21)
     nu /= nu.sum()
@@ -164,7 +165,7 @@ def test_good_users_of_a_flooded_context_do_not_go_with_the_flood(rng: np.random
     assert np.abs(result.context_probabilities - nu).sum() < (np.sqrt(20) + 5) / np.sqrt(n)
 
 
-def test_a_log_without_interactions_is_refused() -> None:
+def test_a_log_without_interactions_is_rejected() -> None:
     nothing = np.empty(0, np.int64)
     empty = tally(nothing, nothing, nothing, np.empty(0), n_users=3, n_contexts=2, n_actions=2)
     with pytest.raises(InputError, match="no interactions"):
@@ -195,7 +196,7 @@ def logged(
 def test_sticky_groups_include_users_who_never_came(rng: np.random.Generator) -> None:
     tallies, _ = logged(rng, is_sticky=True, n_users=400, n_plays=1)
     design = sticky_design(tallies)
-    # Every user is in one group of every context; rounding moves at most half a user per action.
+    # Every user is in one group of every context; rounding changes a group by at most half a user.
     assert np.abs(design.group_sizes.sum(axis=1) - 400).max() <= 2
 
 
@@ -203,7 +204,7 @@ def test_sticky_groups_include_users_who_never_came(rng: np.random.Generator) ->
 def test_the_best_actions_of_the_good_users_are_found_under_a_push(
     rng: np.random.Generator, is_sticky: bool
 ) -> None:
-    """The pooled mean is the negative control: it must fall for the same push."""
+    """Negative control: the same push must mislead the pooled mean."""
     tallies, mu = logged(rng, is_sticky=is_sticky)
     totals = np.bincount(tallies.cells, tallies.sums, minlength=8)
     pooled = totals / np.bincount(tallies.cells, tallies.counts, minlength=8)
@@ -216,7 +217,7 @@ def test_the_best_actions_of_the_good_users_are_found_under_a_push(
 def test_intervals_cover_the_good_users_means_under_both_signs_of_attack(
     rng: np.random.Generator, attack: float
 ) -> None:
-    """One mean is so small that trimming leaves only zeros: its interval must not collapse."""
+    """One mean is so small that trimming leaves only zeros; its interval must still be valid."""
     n_users, n_plays, mu = 3000, 10, np.array([[0.4, 0.6, 0.02]])
     users = np.repeat(np.arange(n_users), n_plays)
     actions = rng.integers(3, size=n_users)[users]
@@ -229,12 +230,12 @@ def test_intervals_cover_the_good_users_means_under_both_signs_of_attack(
     learned = learn_paper(tallies, design, alpha=ALPHA)
     half_width = learned.sampling_errors + learned.bias_bounds
     assert (np.abs(learned.mean_rewards - mu) <= half_width).all()
-    # Of 1000 users at most 246 collude (binomial, failure 0.1/3) with rewards in [0, 1]: the mean
-    # of the rest is off by at most 246/754 of a range of one, and chance adds less than 0.1.
+    # At most 246 of 1000 users collude (binomial, failure 0.1/3), with rewards in [0, 1]: the mean
+    # of the others changes by at most 246/754, and chance adds less than 0.1.
     assert (half_width < 246 / 754 + 0.1).all()
 
 
-def test_cells_that_were_never_played_stay_unknown(rng: np.random.Generator) -> None:
+def test_cells_without_plays_have_no_estimate(rng: np.random.Generator) -> None:
     users = np.arange(100)
     tallies = tally(
         users, np.zeros(100, np.int64), rng.integers(2, size=100), -np.ones(100), **shape(100, 2, 3)

@@ -1,4 +1,4 @@
-"""The origin of rewards: the smaller of two values, or the median user's mean."""
+"""The origin of rewards: the smaller of two values, or the median of users' means."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def two_values(
 @pytest.mark.parametrize(
     ("counts", "alpha", "n_certain"),
     [
-        # The number that may collude, or a third of the users who report the larger value.
+        # It is the number that may collude, or a third of the users who report the larger value.
         ((4, 6, 0), 0.1, 1),
         ((4, 6, 0), 0.11, 2),
         ((4, 6, 0), 0.4, 2),
         ((4, 5, 0), 0.4, 1),
         ((0, 9, 0), 0.4, 3),
         ((4, 6, 0), 0.0, 0),
-        # Rule breakers are subtracted: once from those who may collude, twice from the others.
+        # Users with any other value are subtracted: once from the former, twice from the latter.
         ((4, 6, 1), 0.2, 1),
         ((4, 8, 1), 0.2, 2),
         ((4, 8, 1), 0.1, 1),
@@ -54,16 +54,16 @@ def test_replacing_few_enough_accounts_does_not_change_the_two_values(
     counts: tuple[int, int, int], alpha: float, n_certain: int
 ) -> None:
     assert measure_units(two_values(*counts), alpha=alpha) == RewardUnits(0.0, n_certain)
-    # Other values are guessed from a sample, so nothing is certain.
+    # Other pairs of values are guessed from a sample, so nothing is certain.
     others = two_values(*counts, low=3.0, high=5.0)
     assert measure_units(others, alpha=alpha) == RewardUnits(3.0, 0)
 
 
 @pytest.mark.parametrize("loud", [-5.0, 5.0, 1e6])
-def test_as_many_loud_accounts_as_are_certain_do_not_move_the_origin_of_rare_clicks(
+def test_the_certain_number_of_accounts_cannot_move_the_origin_of_rare_clicks(
     loud: float, streams: Callable[..., np.random.Generator]
 ) -> None:
-    """Fewer accounts click than may collude, so {-5, 0} would pass if it were guessed."""
+    """Fewer accounts click than may collude, so the pair {-5, 0} would pass if it were guessed."""
     for world in range(3):
         rng = streams("clicks", world)
         users = np.repeat(np.arange(600), 12)
@@ -83,9 +83,9 @@ def test_as_many_loud_accounts_as_are_certain_do_not_move_the_origin_of_rare_cli
 @pytest.mark.parametrize(
     ("counts", "alpha"),
     [
-        ((4, 8, 1), 0.0),  # one rule breaker where none is allowed
-        ((4, 12, 2), 0.05),  # two where one is allowed
-        ((4, 3, 2), 0.4),  # three users with both values for two rule breakers
+        ((4, 8, 1), 0.0),  # one user with another value, none allowed
+        ((4, 12, 2), 0.05),  # two users with other values, one allowed
+        ((4, 3, 2), 0.4),  # three users with both values, two with others
     ],
 )
 def test_too_many_exceptions_show_that_rewards_are_not_binary(

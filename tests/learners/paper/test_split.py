@@ -1,4 +1,4 @@
-"""Which contexts are trimmed and which filtered: the split with the smallest bound."""
+"""The split into frequent and rare contexts has the smallest bound."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bound(nu: np.ndarray, is_frequent: np.ndarray, n_actions: int, plays: float)
     st.integers(2, 12),
     st.sampled_from([0.0, 5.0, 100.0]),
 )
-def test_no_smaller_set_of_frequent_contexts_has_a_smaller_bound(
+def test_the_chosen_set_of_frequent_contexts_has_the_smallest_bound(
     weights: list[float], n_actions: int, plays: float
 ) -> None:
     nu = np.array(weights) / np.sum(weights)
@@ -43,8 +43,8 @@ def test_no_smaller_set_of_frequent_contexts_has_a_smaller_bound(
     assert bound(nu, chosen, n_actions, plays) == pytest.approx(least, abs=1e-8)
 
 
-def test_kept_actions_and_many_plays_bring_trimming_back() -> None:
-    """A user's mean varies with the action that was kept: more plays do not average that out."""
+def test_many_sticky_plays_favour_trimming() -> None:
+    """A user's mean depends on the kept action, which more plays do not average out."""
     nu = np.full(20, 0.05)
     assert not split_contexts(nu, n_actions=10).any()
     assert split_contexts(nu, n_actions=10, sticky_plays=1000.0).sum() == 10
@@ -60,8 +60,8 @@ def loss(name: str, seed: int) -> float:
     return Match(instance, nuke, make, crowd, algorithm=name, seed=seed).loss()
 
 
-def test_beyond_as_many_contexts_as_actions_the_better_path_loses_less(seed: int) -> None:
-    """The printed split loses where the filter alone does not."""
+def test_with_more_contexts_than_actions_our_split_loses_less(seed: int) -> None:
+    """The split of the printed algorithm loses more than the filter alone."""
     literal, better = (
         np.mean([loss(name, 10 * seed + world) for world in range(2)])
         for name in ("paper-literal", "paper")
