@@ -1,11 +1,10 @@
-"""Learners x worlds x seeds: how far each learner's decisions are from the best, under attack.
+"""Compare learners by their losses under attack, over many worlds and seeds.
 
 Run ``python benchmarks/accuracy.py`` for tables, with ``--json`` for one JSON document, ``--quick``
-for a random third of each family (the hard worlds all), the same every time.
-``--alpha-factor 0.5,1,2,auto`` lets learners assume half, all and twice the true share, and an
-estimate from the data. ``--figure NAME`` draws the losses to ``NAME.svg`` and ``NAME.png``.
-Only ``--part holdout`` was never looked at while constants were chosen.
-The families real and uneven replay ratings from packages that must be installed first.
+for a fixed random third of each family (but all hard worlds). ``--alpha-factor 0.5,1,2,auto`` lets
+learners assume half, all or twice the true share, or an estimate from the data. ``--figure NAME``
+draws the losses to ``NAME.svg`` and ``NAME.png``. Only ``--part holdout`` was not used to choose
+constants. The families real and uneven replay ratings from packages that must be installed first.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Factor = float | Literal["auto"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One learner in one world that assumes ``stated``: a multiple of the true share, or auto."""
+    """Result of one learner in one world; ``stated`` is the factor on the true share, or auto."""
 
     family: str
     world: str
@@ -55,7 +54,7 @@ class Row:
 
 
 def measure(spec: Spec, seed: int, learners: list[str], factors: list[Factor]) -> list[Row]:
-    """Return how each learner did in one world, for each factor on the stated share."""
+    """Return the results of all learners in one world, for each factor on the stated share."""
     world = build(spec, seed)
     naive, oracle = world.suboptimality(world.naive()), world.suboptimality(world.oracle())
     rows = []
@@ -96,7 +95,8 @@ def _factor(text: str) -> Factor:
 def random_third(chosen: list[Spec]) -> list[Spec]:
     """Return a third of each family, at least three worlds, drawn by a fixed seed, in order.
 
-    Drawn, because designs and shares take turns in the list: every third world has the same design.
+    It is random because designs and shares alternate in the list: every third world has the same
+    design.
     """
     kept: list[Spec] = []
     for family in dict.fromkeys(spec.family for spec in chosen):
@@ -139,9 +139,9 @@ def summary(rows: list[Row]) -> list[dict[str, object]]:
 
 
 def draw(rows: list[Row]) -> Figure:
-    """Draw the losses by family and learner: every world, the mean, and the worst in a ring.
+    """Plot the losses by family and learner: every world, the mean, and the worst one circled.
 
-    Losses below a thousandth are drawn on an even scale, the others on a logarithmic one.
+    The scale is linear below a thousandth and logarithmic above.
     """
     first = rows[0].alpha_factor
     rows = [row for row in rows if row.alpha_factor == first]
@@ -186,7 +186,7 @@ def draw(rows: list[Row]) -> Figure:
 def main() -> None:
     """Parse the command line, measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a random third of each family")
+    parser.add_argument("--quick", action="store_true", help="use a random third of each family")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--part", choices=PARTS, default="holdout")
     parser.add_argument("--family", choices=("loud", "hard", "hidden", "rated", *REPLAYED))
@@ -198,7 +198,7 @@ def main() -> None:
         default=[1.0],
         help="factors on the stated share, or auto, separated by commas",
     )
-    parser.add_argument("--figure", type=Path, help="draw NAME.svg and NAME.png")
+    parser.add_argument("--figure", type=Path, help="plot to NAME.svg and NAME.png")
     arguments = parser.parse_args()
     chosen = [s for s in specs(arguments.part) if arguments.family in (None, s.family)]
     if not is_installed():

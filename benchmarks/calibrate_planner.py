@@ -1,16 +1,15 @@
-"""Fit the constants that the planner ships: run the worlds, keep the worst attack, write JSON.
+"""Fit the planner's constants by simulation, for the worst attack in each world.
 
     python benchmarks/calibrate_planner.py [--methods paper] [--every 3] [--largest 150000]
         [--traffic-attacks 1] [--traffic-repetitions 3] [--output FILE]
     python benchmarks/calibrate_planner.py --validate [--output FILE]
 
-The theory bounds losses by orders of growth. Here each order gets its factor: losses are divided
-by the order ("units"), over worlds of many sizes, and the planner takes the worst of them. Every
-world is attacked by several coalitions at several leads of the best action, and the pair that hurts
-most counts. Methods that are not named keep what the file holds of them; context probabilities and
-users who learn alone are fitted with the paper's method, which needs them. Then --validate plans
-for worlds that were not fitted, simulates the plans under every attack there is, and adds what it
-found.
+The theory gives orders of growth. This script fits the factor of each: losses in worlds of many
+sizes are divided by the order ("units"), and the planner uses the largest ratio. Every world is
+attacked by several coalitions at several leads of the best action, and the worst combination
+counts. For methods that are not named, the file is not changed; context probabilities and users who
+learn alone are fitted together with the paper's method, which needs them. With --validate, the
+script plans for other worlds, simulates the plans under every attack, and adds the results.
 """
 
 from __future__ import annotations
@@ -65,8 +64,8 @@ ATTACKS: dict[str, dict[str, tuple[str, ...]]] = {
         "mixed": ("shifted-replay", "on-off", "trim-edge"),
     },
 }
-"""Those that cost most in a first look at all attacks, at S = A = 10 and at S = 40, A = 5; those
-of bounded were found for the default learner before it."""
+"""The strongest in a first experiment with all attacks at S = A = 10 and at S = 40, A = 5; those of
+bounded were found for an earlier default learner."""
 
 VALIDATION = (
     (8, 8, "zipf:0.5", 0.15, 0.08),
@@ -74,7 +73,7 @@ VALIDATION = (
     (20, 6, "uniform", 0.1, 0.07),
     (50, 4, "zipf:1.5", 0.15, 0.08),
 )
-"""Contexts, actions, context probabilities, alpha and epsilon of plans that are put to the test."""
+"""Contexts, actions, context probabilities, alpha and epsilon of the plans to be validated."""
 
 LEADS = (0.9, 1.3, 2.0)
 """Leads of the best action at which plans are tried, in multiples of epsilon."""
@@ -83,20 +82,21 @@ NOT_VALIDATED = ("hiding", "hiding-two-sided")
 """These need rewards of 0 and 1."""
 
 LEAST_LOSS = 0.1
-"""In yardsticks: where usual traffic costs less, ratios to it would be chance."""
+"""In yardsticks: with a smaller loss under usual traffic, ratios to it would be noise."""
 
 PAPERS_FEW_USERS = {"frequent": 3.0, "mixed": 2.0}
-"""The prices of the paper's method, from 80 worlds; taken where a calibration is too thin."""
+"""Cost factors of few users for the paper's method, from 80 worlds; used if a calibration has too
+few worlds."""
 
 ENOUGH_PAIRS = 4
-"""Worlds beyond the first of each fraction that it takes to fit a price."""
+"""Number of worlds, beyond the first of each fraction, required to fit the cost of few users."""
 
 FEW_USERS_CANDIDATES = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 
 
 def calibrate_method(method: str, *, processes: int, every: int, largest: int) -> dict[str, Any]:
-    """Fit the factor of K(B)·sqrt(alpha/N) and the price of having few users."""
-    # An odd step meets all numbers of plays and users in turn.
+    """Fit the factor of K(B)·sqrt(alpha/N) and the cost of few users."""
+    # With an odd step, all numbers of plays and users occur.
     chosen = [w for w in list(worlds())[::every] if w.n_users * w.interactions <= largest]
     found = []
     for number, world in enumerate(chosen):
@@ -113,7 +113,7 @@ def calibrate_method(method: str, *, processes: int, every: int, largest: int) -
 
 
 def fitted(chosen: list[World], found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return losses in units, with the price of few users that makes worlds most alike."""
+    """Return losses in units, with the cost of few users that minimises their spread."""
     few_users = {shape: _few_users(chosen, found, shape) for shape in SHAPES}
     rows = []
     for world, result in zip(chosen, found, strict=True):
@@ -138,7 +138,7 @@ def fitted(chosen: list[World], found: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _few_users(chosen: list[World], found: list[dict[str, Any]], shape: str) -> float:
-    """Return the price of few users, if enough worlds share a fraction of colluders to tell."""
+    """Return the cost of few users, if enough worlds have a common share of colluders."""
     fractions = [world.alpha for world in chosen if world.shape == shape]
     if len(fractions) - len(set(fractions)) < ENOUGH_PAIRS:
         return PAPERS_FEW_USERS[shape]
@@ -148,11 +148,11 @@ def _few_users(chosen: list[World], found: list[dict[str, Any]], shape: str) -> 
 def _spread(
     chosen: list[World], found: list[dict[str, Any]], shape: str, few_users: float
 ) -> float:
-    """Return how much losses in units differ between worlds with the same share of colluders."""
+    """Return the spread of losses in units between worlds with the same share of colluders."""
     logs: dict[float, list[float]] = {}
     for world, result in zip(chosen, found, strict=True):
         if world.shape == shape:
-            # A world without any loss says nothing about proportions.
+            # Worlds without any loss are omitted, as ratios are undefined.
             loss = max(result["mean"] / world.unit(few_users), 1e-3)
             logs.setdefault(world.alpha, []).append(math.log(loss))
     return float(sum(len(values) * np.var(values) for values in logs.values()))
@@ -161,7 +161,7 @@ def _spread(
 def calibrate_traffic(
     method: str, *, processes: int, n_attacks: int, repetitions: int
 ) -> list[dict[str, Any]]:
-    """Measure what traffic costs, in units, beside the usual traffic of the same world."""
+    """Measure the cost of traffic, relative to the usual traffic of the same world."""
     rows: list[dict[str, Any]] = [{"kind": "ratio", "value": 2.0, "mean": 1.0, "usual": 1.0}]
     for shape in TRAFFIC_SHAPES:
         world = World(*shape, "uniform", TRAFFIC_ALPHA, TRAFFIC_USERS, TRAFFIC_PLAYS)
@@ -241,7 +241,7 @@ def _context_error(
     share: float,
     path: tuple[int, int],
 ) -> float:
-    """Let colluders spend a share of their visits on the rarest contexts; return the l1 error."""
+    """Return the l1 error if colluders spend a share of their visits on the rarest contexts."""
     rng = generator(SEED, "contexts", *path)
     contexts = rng.choice(nu.size, size=(n_users, plays), p=nu)
     targets = np.argsort(nu, kind="stable")[:n_targets]
@@ -262,7 +262,7 @@ def _context_error(
 
 
 def calibrate_alone() -> list[dict[str, Any]]:
-    """Fit the factor of sqrt(A/N)·Σ sqrt(nu) for a user who plays uniformly and trusts nobody."""
+    """Fit the factor of sqrt(A/N)·Σ sqrt(nu) for a user who plays uniformly and learns alone."""
     rows: list[dict[str, Any]] = []
     for n_contexts, n_actions, law in ((5, 5, "uniform"), (10, 10, "zipf:1"), (20, 5, "uniform")):
         nu = named_probabilities(law, n_contexts)
@@ -352,14 +352,19 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--every", type=int, default=1, help="only every Nth world; odd numbers")
     parser.add_argument(
-        "--largest", type=int, default=10**9, help="only worlds with so many plays in all"
+        "--largest",
+        type=int,
+        default=10**9,
+        help="only worlds with at most this many plays in total",
     )
     parser.add_argument(
-        "--traffic-attacks", type=int, default=9, help="of each kind, where traffic is another"
+        "--traffic-attacks", type=int, default=9, help="repetitions for each other kind of traffic"
     )
     parser.add_argument("--traffic-repetitions", type=int, default=REPETITIONS)
     parser.add_argument("--output", type=Path, default=OUTPUT)
-    parser.add_argument("--validate", action="store_true", help="only try the shipped constants")
+    parser.add_argument(
+        "--validate", action="store_true", help="only validate the current constants"
+    )
     options = parser.parse_args()
     constants: dict[str, Any] = {}
     if options.output.exists():

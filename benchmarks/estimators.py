@@ -1,8 +1,8 @@
 """Cost, memory and accuracy of the high-dimensional estimators.
 
 Run ``python benchmarks/estimators.py`` for tables, with ``--json`` for one JSON document. Cost is a
-ratio to one ``eigsh(k=1)`` of the covariance of the same matrix in the same run, so that it means
-the same on every machine. Accuracy is the l2 error over that of the mean of the good rows.
+ratio to one ``eigsh(k=1)`` of the covariance of the same matrix in the same run, so that it is
+comparable between machines. Accuracy is the l2 error relative to that of the mean of the good rows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BANDIT_ATTACKS = ("none", "push", "flip", "lie", "big")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Rows, which of them are good, and the mean of the law that good rows come from."""
+    """Rows, a mask of the good ones, and the mean of their distribution."""
 
     rows: FloatArray | sparse.csr_array
     is_good: NDArray[np.bool_]
@@ -49,7 +49,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one estimator costs on one matrix."""
+    """Cost of one estimator on one matrix."""
 
     attack: str
     estimator: str
@@ -63,7 +63,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """How far one estimator ends from the true mean under one attack."""
+    """Error of one estimator under one attack."""
 
     rows: str
     attack: str
@@ -110,7 +110,7 @@ def bandit_sample(
 ) -> Sample:
     """Draw sparse rows of residual sums per (context, action), a fifth of the users colluding.
 
-    Residuals are taken from a pilot mean that is a little off, so the true mean is not zero.
+    Residuals are computed from an inexact pilot mean, so the true mean is not zero.
     """
     shape = (n_users, interactions_per_user)
     n_columns = n_contexts * n_actions
@@ -184,12 +184,13 @@ def measure_cost(repetitions: int) -> list[Cost]:
         bytes_of_rows = rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes
         for name, estimator in ESTIMATORS.items():
             estimator(rows[:100], alpha=ALPHA)  # compile
-            # Pairs in turn, so that a busy machine slows both alike.
+            # Alternate, so that a busy machine slows both equally.
             pairs = [
                 (_seconds(_one_eigsh, rows), _seconds(_run, estimator, rows))
                 for _ in range(repetitions)
             ]
-            tracemalloc.start()  # sees all but the outputs of kernels, at most 16 floats a row
+            # Includes everything except the outputs of kernels, at most 16 floats per row
+            tracemalloc.start()
             result = _run(estimator, rows)
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()

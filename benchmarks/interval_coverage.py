@@ -1,17 +1,17 @@
-"""Measure how often the intervals of a method hold, and how wide they are.
+"""Measure coverage and widths of a method's intervals.
 
-A setting fixes rewards, tastes, design, sizes and the attack; its true means are drawn once, its
-logs many times. Colluders are exactly the stated share. What is stated of rewards is true: their
-range if they have one, else their deviation, or nothing. Intervals are stated to hold with
-probability .9 for all actions of a context at once; coverage is counted per cell and per context.
-Widths are medians over cells: in units of a reward, of what the honest users' values leave open to
-any method if as many colluders mimic them ("limit": mean of the largest minus that of the smallest
-1 - alpha), and of the interval by chance alone of an oracle that knows the honest users.
+A setting specifies rewards, tastes, design, sizes and the attack; its true means are drawn once,
+its logs many times. Colluders are exactly the stated share. The stated facts about rewards are
+true: their range if they have one, otherwise their deviation, or nothing. The stated joint coverage
+of all actions of a context is .9; coverage is counted per cell and per context. Widths are medians
+over cells: in units of rewards, relative to the minimum for any method if colluders mimic honest
+users ("limit": mean of the largest minus that of the smallest share 1 - alpha), and relative to the
+sampling interval of an oracle that knows the honest users.
 
 Run ``python benchmarks/interval_coverage.py`` for a table, with ``--json FILE`` to keep the rows,
-``--logs 20`` for fewer logs, ``--only WORD`` for the settings whose name has the word, ``--method``
-for another method, ``--random 100 --seed 1`` for settings that are drawn at random instead of those
-that are listed here.
+``--logs 20`` for fewer logs, ``--only WORD`` for the settings whose name contains the word,
+``--method`` for another method, ``--random 100 --seed 1`` for random settings instead of those
+listed here.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ from unswayed.tallies import Tallies, tally
 
 STATED = 0.9
 CONFIDENCE = 0.999
-"""A setting fails if so few logs are covered only once in a thousand times at the stated share."""
+"""A setting fails if the stated coverage has a smaller p-value than one in a thousand."""
 
 TASTE = 10.0
-"""Rates of good users are Beta(10·p, 10·(1 - p)), unless ``likeness`` is not 10; other means are
-spread by a log-normal factor of deviation .5, or by .3."""
+"""Rates of good users are Beta(10·p, 10·(1 - p)), for the default ``likeness`` of 10; other means
+have a log-normal factor of deviation .5, or normal differences of deviation .3."""
 
 
 INTERVALS = "intervals"
 """The intervals alone, without the estimates of a method; those of ``paper`` are the same."""
 
 UNEVEN = 0.8
-"""Share of the users who get the first action where actions are assigned unevenly."""
+"""Share of users who get the first action in uneven assignments."""
 
 LARGE = {"buyers": (0.04, 100.0), "wholesale": (0.03, 25.0), "jackpot": (0.002, 1000.0)}
-"""Honest rewards that are rarely large. Buyers: 0 or 1, but 0 or 100 for 4 % of the users.
-Wholesale: baskets around 20, but 25 times as much for 3 % of the users. Jackpot: 0 or 1, but 1,000
-in .2 % of the plays."""
+"""Rare large honest rewards. Buyers: 0 or 1, but 0 or 100 for 4 % of the users. Wholesale: baskets
+around 20, but 25 times as much for 3 % of the users. Jackpot: 0 or 1, but 1,000 in .2 % of the
+plays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """All that makes a log but its seed."""
+    """All settings of a log except its seed."""
 
     rewards: str = "bernoulli"
     base: float = 0.5
@@ -77,7 +77,7 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """Return the setting in words."""
+        """Return the name of the setting."""
         words = [
             f"{self.rewards} {self.base:g}",
             f"{self.n_users}x{self.plays}",
@@ -96,12 +96,12 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was measured in one setting.
+    """Results of one setting.
 
-    ``cells`` and ``contexts`` are the shares covered, the latter with all of their cells;
-    ``worst_cell`` is the least covered cell. Widths are medians over cells and logs, infinite ones
-    included; ``no_bound`` is their share and ``zero_width`` that of intervals that are points.
-    ``limit`` and ``oracle`` are what widths are compared with.
+    ``cells`` and ``contexts`` are the covered shares, contexts with all of their cells;
+    ``worst_cell`` is the lowest coverage of a cell. Widths are medians over cells and logs,
+    including infinite ones; ``no_bound`` is their share, and ``zero_width`` that of intervals of
+    width zero. ``limit`` and ``oracle`` are the widths to compare with.
     """
 
     setting: str
@@ -118,7 +118,7 @@ class Row:
 
     @property
     def holds(self) -> bool:
-        """Whether the stated share is consistent with what was seen."""
+        """Whether the results are consistent with the stated coverage."""
         fewest = stats.binom.ppf(1.0 - CONFIDENCE, self.n_logs, STATED) / self.n_logs
         least = min(self.cells, self.worst_cell, self.contexts)
         return bool(least >= fewest and self.zero_width == 0)
@@ -132,7 +132,7 @@ def means_of(setting: Setting) -> FloatArray:
 
 
 def true_means(setting: Setting, means: FloatArray) -> FloatArray:
-    """Return the good users' mean rewards, with the large ones and the fans."""
+    """Return the good users' mean rewards, including large rewards and fans."""
     share, size = LARGE.get(setting.rewards, (0.0, 1.0))
     if setting.rewards == "jackpot":
         return np.asarray((1.0 - share) * means + share * size)
@@ -140,13 +140,13 @@ def true_means(setting: Setting, means: FloatArray) -> FloatArray:
 
 
 def bound_of(setting: Setting, means: FloatArray) -> RewardBound:
-    """Return what is stated: the range if there is one, else the largest deviation."""
+    """Return the stated bound: the range if there is one, otherwise the largest deviation."""
     if setting.stated == "nothing":
         return RewardBound()
     if setting.rewards in ("bernoulli", "buyers", "jackpot"):
         return RewardBound(low=0.0, high=LARGE.get(setting.rewards, (0.0, 1.0))[1])
     share, size = LARGE.get(setting.rewards, (0.0, 1.0))
-    spread = math.exp(0.25) if setting.has_tastes else 1.0  # E of the squared factor
+    spread = math.exp(0.25) if setting.has_tastes else 1.0  # expected square of the factor
     if setting.rewards in ("normal", "student"):
         taste = 0.3**2 * setting.has_tastes
         variance = _deviations(setting, means) ** 2 + taste
@@ -161,7 +161,7 @@ def bound_of(setting: Setting, means: FloatArray) -> RewardBound:
 
 
 def draw(setting: Setting, means: FloatArray, seed: int) -> tuple[Tallies, BoolArray]:
-    """Simulate one log; return its tallies and who colludes."""
+    """Simulate one log; return its tallies and a mask of the colluders."""
     rng = generator(seed, "coverage", setting.name)
     L, S, A = setting.n_users, setting.n_contexts, setting.n_actions
     nu = np.arange(1, S + 1, dtype=np.float64) ** -setting.zipf
@@ -215,7 +215,7 @@ def draw(setting: Setting, means: FloatArray, seed: int) -> tuple[Tallies, BoolA
 def _tasted(
     setting: Setting, rng: np.random.Generator, users: IntArray, cells: IntArray, own: FloatArray
 ) -> FloatArray:
-    """Return means of the users' own, one for each user and cell, around the common ones."""
+    """Return individual means for each user and cell, around the common ones."""
     _, first, inverse = np.unique(
         users * (setting.n_contexts * setting.n_actions) + cells,
         return_index=True,
@@ -263,7 +263,7 @@ def _deviations(setting: Setting, means: FloatArray) -> FloatArray:
 
 
 def _pairs_of_cells(users: IntArray, cells: IntArray) -> tuple[IntArray, IntArray]:
-    """Return for each event a number of its user and cell, and how often that user met it."""
+    """Return the (user, cell) pair of each event, and the number of events of each pair."""
     _, inverse, counts = np.unique(
         users * (cells.max() + 1) + cells, return_inverse=True, return_counts=True
     )
@@ -279,7 +279,7 @@ def _lies(
     pairs: IntArray,
     plays: IntArray,
 ) -> FloatArray:
-    """Return what colluders report: less of the best action, more of the runner-up or others."""
+    """Return the rewards of colluders: low for the best action, high for others."""
     ranked = np.argsort(-means, axis=1)
     at_best = actions == ranked[contexts, 0]
     at_target = actions == ranked[contexts, 1]
@@ -288,7 +288,7 @@ def _lies(
     deviations = _deviations(setting, means)[contexts, actions]
     is_binary = setting.rewards in ("bernoulli", "buyers", "jackpot")
     if setting.attack == "mask":
-        # All report the usual rate, so that honest users who differ hardly show.
+        # All report the usual rate, which hides honest users who differ.
         if not is_binary:
             return means_here
         order = np.argsort(pairs, kind="stable")
@@ -305,7 +305,7 @@ def _lies(
     if setting.attack == "extreme":
         return np.where(side != 0, 1e6 * side, _rewards(setting, rng, means_here))
     if setting.attack == "balance":
-        # User means in the lower tail, which make skewed ones look symmetric.
+        # User means in the lower tail, so that the skewed distribution looks symmetric.
         depths = rng.uniform(1.0, 4.0, int(pairs.max()) + 1)[pairs]
         low = means_here - depths * 0.8 * deviations / np.sqrt(plays)
         return np.where(at_best, low, _rewards(setting, rng, means_here))
@@ -328,9 +328,9 @@ def _lies(
 def measure(
     setting: Setting, *, n_logs: int, method: str = INTERVALS, stated: float | None = None
 ) -> Row:
-    """Learn from many logs of a setting and count the cells that are covered.
+    """Learn from many logs of a setting and count covered cells.
 
-    The learner assumes the true share of colluders, unless another one is stated.
+    The learner assumes the true share of colluders unless another one is given.
     """
     alpha = setting.alpha if stated is None else stated
     means = means_of(setting)
@@ -370,7 +370,7 @@ def measure(
 
 
 def _compared(tallies: Tallies, is_bad: BoolArray, alpha: float) -> tuple[FloatArray, FloatArray]:
-    """Return the limit of any method's width, and the oracle's; shape (n_contexts, n_actions)."""
+    """Return the minimum width for any method and the oracle's width; (n_contexts, n_actions)."""
     good = ~is_bad[np.repeat(np.arange(tallies.n_users), np.diff(tallies.indptr))]
     values, cells = tallies.sums[good] / tallies.counts[good], tallies.cells[good]
     order = np.lexsort((values, cells))
@@ -386,7 +386,7 @@ def _compared(tallies: Tallies, is_bad: BoolArray, alpha: float) -> tuple[FloatA
 
 
 MOST_EVENTS = 100_000
-"""Of a log of a random setting, about."""
+"""Approximate number of events of a random setting."""
 
 MASKED = {"n_contexts": 1, "n_actions": 3, "design": "uniform"}
 
@@ -400,7 +400,7 @@ def settings() -> Iterator[Setting]:
         yield Setting(base=base, has_tastes=True)
         yield Setting(base=base, has_tastes=True, attack="push")
         yield Setting(base=base, design="propensities")
-    # Users who differ very much, and to one side.
+    # Users with very large and skewed differences.
     for base in (0.02, 0.1, 0.3):
         for alpha in (0.02, 0.2):
             for attack in ("none", "push", "trim-edge"):
@@ -414,7 +414,7 @@ def settings() -> Iterator[Setting]:
                     has_tastes=True,
                     likeness=2.0,
                 )
-    # So many users that tastes which hardly show cost more than chance.
+    # With so many users, small tastes matter more than chance.
     for base, likeness, plays in ((0.1, 40.0, 30), (0.3, 6.0, 12), (0.02, 140.0, 90)):
         for alpha in (0.05, 0.2):
             for attack in ("none", "push"):
@@ -440,7 +440,7 @@ def settings() -> Iterator[Setting]:
         yield Setting(rewards=rewards, base=base, has_tastes=True, attack="push")
         yield Setting(rewards=rewards, base=base, design="propensities")
         yield Setting(rewards=rewards, base=base, design="uniform", alpha=0.05, attack="push")
-    # More contexts than actions; what the independent check of the old intervals had found.
+    # More contexts than actions; cases in which earlier intervals failed.
     many = {"n_contexts": 40, "n_actions": 5, "plays": 40, "zipf": 1.0}
     for base in (0.05, 0.5):
         for design in ("sticky", "uniform"):
@@ -456,8 +456,8 @@ def settings() -> Iterator[Setting]:
     yield Setting(base=0.01, n_users=20_000)
     for attack in ("none", "push", "flood"):
         yield Setting(base=0.3, design="uneven", n_actions=2, zipf=1.5, alpha=0.1, attack=attack)
-    # Honest rewards that are rarely large, stated and not; honest fans among users who look alike;
-    # so many visitors of a cell that a sample of them would be tempting.
+    # Rare large honest rewards, with and without a stated bound; honest fans among similar users;
+    # cells with very many visitors.
     one = {"n_contexts": 1, "n_actions": 3, "n_users": 3000}
     for rewards, base in (("buyers", 0.1), ("wholesale", 20.0), ("jackpot", 0.1)):
         for attack in ("none", "push"):
@@ -469,7 +469,7 @@ def settings() -> Iterator[Setting]:
 
 
 def random_settings(n_settings: int, seed: int) -> Iterator[Setting]:
-    """Yield settings drawn at random from everything that the intervals are meant for."""
+    """Yield random settings from the intended range of the intervals."""
     rng = generator(seed, "coverage", "settings")
 
     def between(low: float, high: float, digits: int = 2) -> float:
@@ -519,10 +519,10 @@ def main() -> None:
     """Parse the command line, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--logs", type=int, default=200)
-    parser.add_argument("--only", default="", help="settings whose name has this")
+    parser.add_argument("--only", default="", help="only settings whose name contains this")
     parser.add_argument("--method", default=INTERVALS, choices=[INTERVALS, *METHODS])
-    parser.add_argument("--random", type=int, help="so many settings drawn at random")
-    parser.add_argument("--seed", type=int, default=0, help="of the random settings")
+    parser.add_argument("--random", type=int, help="number of random settings")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random settings")
     parser.add_argument("--json", type=Path, help="file for the rows")
     arguments = parser.parse_args()
     chosen = settings()

@@ -1,12 +1,12 @@
-"""Learning from a log end to end, beside a plain read of the same file.
+"""Time learning from a log, end to end, relative to reading the file.
 
 Run ``python benchmarks/learn.py`` for a table, with ``--json`` for one JSON document. It makes a
 log with string ids, Zipf contexts and colluders, and measures in one run:
 
-- ``unswayed learn`` with each method as a process of its own, over a plain ``pyarrow`` read of the
-  same file, likewise a process, at a quarter of the events and at all of them;
+- ``unswayed learn`` with each method in a separate process, relative to a plain ``pyarrow`` read of
+  the same file in a process, for a quarter of the events and for all of them;
 - one pass of Vowpal Wabbit over the same events, if ``--vw`` names a Python that has it;
-- one filter iteration on two Dask workers over the same iteration here, and the driver's memory.
+- one filter iteration on two Dask workers relative to one in this process, and the driver's memory.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ vowpalwabbit.Workspace(f"--cb_explore {sys.argv[2]} -d {sys.argv[1]} --quiet").f
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a process cost."""
+    """Cost of a process."""
 
     seconds: float
     cpu_seconds: float
@@ -74,7 +74,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One measured figure beside its target."""
+    """One measurement and its target."""
 
     name: str
     value: float
@@ -91,7 +91,7 @@ class Result:
 def make_log(path: Path, n_events: int, noise: float) -> None:
     """Write a log: Zipf contexts, uniform actions, colluders who push one.
 
-    Rewards are binary, with normal noise on top if there is any.
+    Rewards are binary, plus optional normal noise.
     """
     rng = generator(0, "benchmark", "log")
     n_users = n_events // EVENTS_PER_USER
@@ -125,7 +125,7 @@ def make_log(path: Path, n_events: int, noise: float) -> None:
 
 
 def cost_of(*command: str | Path) -> Cost:
-    """Run a process and return what it cost; stop if it fails."""
+    """Run a process and return its cost; exit if it fails."""
     start = time.perf_counter()
     process = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -139,7 +139,7 @@ def cost_of(*command: str | Path) -> Cost:
 def cheapest(repetitions: int, *commands: tuple[str | Path, ...]) -> list[Cost]:
     """Return the fastest run of each command: the one that other work disturbed least.
 
-    They take turns, so that a machine that is busy for a while is so for all of them.
+    Commands alternate, so that other load affects all of them equally.
     """
     rounds = [[cost_of(*command) for command in commands] for _ in range(repetitions)]
     return [min(costs, key=lambda cost: cost.seconds) for costs in zip(*rounds, strict=True)]
@@ -155,7 +155,7 @@ def learn_command(log: Path, method: str, folder: Path) -> tuple[str | Path, ...
 def vw_seconds_per_event(
     python: str, log: Path, folder: Path, n_events: int, repetitions: int
 ) -> float:
-    """Return what one pass of Vowpal Wabbit costs an event; writing its text is not counted."""
+    """Return the seconds per event of one pass of Vowpal Wabbit, without writing its input."""
     table = pq.ParquetFile(log).iter_batches(n_events)
     rows = next(table).to_pydict()
     text = folder / "log.vw"
@@ -170,7 +170,7 @@ def vw_seconds_per_event(
 
 
 def dask_iteration_ratio(log: Path, repetitions: int) -> float:
-    """Return the time of one iteration on two Dask workers over the same here."""
+    """Return the time of one iteration on two Dask workers relative to this process."""
     with connected(None) as client:
         there = tally_on_cluster(
             DaskWorkers(client),
@@ -215,7 +215,7 @@ def measure(arguments: argparse.Namespace, folder: Path) -> tuple[list[Result], 
     for n_events, log in logs.items():
         if not log.exists():
             make_log(log, n_events, arguments.noise)
-        # Twice a read: the second finds its memory still there, which is best for it.
+        # Read twice; the second read reuses memory, which is its best case.
         read = (sys.executable, "-c", READ, log)
         learns = [learn_command(log, method, folder) for method in METHODS]
         first, second, *learned = cheapest(arguments.repetitions, read, read, *learns)
@@ -262,10 +262,12 @@ def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=20_000_000)
-    parser.add_argument("--noise", type=float, default=0.0, help="makes rewards real numbers")
+    parser.add_argument(
+        "--noise", type=float, default=0.0, help="add noise, which makes rewards real numbers"
+    )
     parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--folder", type=Path, help="keep the logs here and use them again")
-    parser.add_argument("--vw", help="a Python that has vowpalwabbit")
+    parser.add_argument("--folder", type=Path, help="folder in which logs are kept and reused")
+    parser.add_argument("--vw", help="a Python with vowpalwabbit")
     parser.add_argument("--no-dask", dest="dask", action="store_false")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

@@ -1,10 +1,10 @@
-"""Logs with thousands of cells and few rewards in each: false alarms, and what is found.
+"""Measure false alarms and detection in logs with thousands of cells and few rewards in each.
 
 Run ``python benchmarks/many_contexts.py`` for a table, with ``--json`` for one JSON document.
 Contexts follow Zipf's law and actions are uniform. A share of the accounts lies in a share of its
-rewards, about one action everywhere ("target"), against the two best of each context and for the
-fourth ("rivals"), or the same outside of the most frequent contexts only ("rare"). ``--peace``
-counts peaceful logs of many shapes in which somebody lost weight.
+rewards: about one action everywhere ("target"), against the two best actions of each context and
+for the fourth ("rivals"), or the same in all but the most frequent contexts ("rare"). ``--peace``
+counts the logs without an attack, of many shapes, in which any account lost weight.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from worlds import World
 COLLUDING, STATED = 0.1, 0.15
 USERS, PLAYS, CONTEXTS, ACTIONS = 125_000, 40, 1_000, 20
 FREQUENT = 50
-"""Contexts in which the attack "rare" is honest: those that the learner looks at first."""
+"""Contexts in which the attack "rare" is honest: those that the learner examines first."""
 
 ATTACKS = ("target", "rivals", "rare")
 SHAPES = (
@@ -41,7 +41,7 @@ SHAPES = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One log: what was attacked, losses per decision, and who was kept."""
+    """Result of one log: attack, losses per decision, and kept accounts."""
 
     log: str
     strength: float
@@ -62,7 +62,7 @@ def make_log(
     is_binary: bool = True,
     is_zipf: bool = True,
 ) -> World:
-    """Draw a log; the first accounts are the colluders, whether they lie or not."""
+    """Draw a log; the first accounts are the colluders, who may be honest."""
     n_users, plays, n_contexts, n_actions = shape
     rng = generator(seed, "many contexts")
     visits = 1.0 / np.arange(1, n_contexts + 1) ** float(is_zipf)

@@ -1,12 +1,13 @@
-"""How far a share of colluders can move an estimate of one arm in one context, at the worst place.
+"""Compute the largest bias that a share of colluders can cause for one arm in one context.
 
 Good users' means are the quantiles of a normal distribution with deviation one, so there is no
-chance in it; colluders all report the same number, and the number that does most harm counts. What
-is left is the bias of each estimator as a function of alpha, and its slope in logs: 1 is
-proportional to alpha, one half the root that the paper proves.
+sampling error; all colluders report the same number, the most harmful one. The result is the bias
+of each estimator as a function of alpha, and its log-log slope: 1 means proportional to alpha, one
+half is the rate that the paper proves.
 
-Two arms are decided by twice the bias: the best one is moved down and the runner-up up. The last
-rows find the largest gap that such a coalition turns round, by bisection; groups have 20,000 users.
+A decision between two arms is subject to twice the bias: the best one is lowered and the runner-up
+raised. The last rows are the largest gaps that such a coalition reverses, by bisection; groups have
+20,000 users.
 
 Run ``python benchmarks/one_arm.py``, with ``--json FILE`` to keep the rows.
 """
@@ -32,12 +33,12 @@ N_POINTS = 100_000
 PLACES = np.concatenate([np.linspace(0.02, 6.0, 300), [1e6]])
 GROUP = 20_000
 FAILURE = 0.01
-"""Allowed probability that a group has more colluders than are trimmed: .1 over ten cells."""
+"""Probability that a group has more colluders than are trimmed: .1 divided by ten cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Worst bias of one estimator at one share, in deviations of a good user's mean."""
+    """Largest bias of one estimator at one share, in deviations of a good user's mean."""
 
     estimator: str
     alpha: float
@@ -51,17 +52,17 @@ def median(points: FloatArray, alpha: float) -> float:  # noqa: ARG001 - one sig
 
 
 def trimming(points: FloatArray, alpha: float) -> float:
-    """Return the mean without one and a half times the share at each end."""
+    """Return the mean after trimming one and a half times the share at each end."""
     return trimmed_mean(points, alpha=alpha, n_trimmed=int(1.5 * alpha * points.size)).estimate
 
 
 def paper(points: FloatArray, alpha: float) -> float:
-    """Return the mean without as many as may collude at each end, as ``method="paper"`` does."""
+    """Return the mean after trimming as many points at each end as may collude, as in "paper"."""
     return trimmed_mean(points, alpha=alpha, failure_probability=FAILURE).estimate
 
 
 def root(points: FloatArray, alpha: float) -> float:
-    """Return the mean of points clipped at 1/sqrt(alpha): what bounded variance alone allows."""
+    """Return the mean of points clipped at 1/sqrt(alpha), as for bounded variance alone."""
     middle = float(np.median(points))
     reach = 1.0 / np.sqrt(alpha)
     return float(np.clip(points, middle - reach, middle + reach).mean())
@@ -76,7 +77,7 @@ ESTIMATORS: dict[str, Estimator] = {
 
 
 def contaminated(n_points: int, alpha: float, place: float) -> FloatArray:
-    """Return points of which a share sits at one place and the others are normal quantiles."""
+    """Return normal quantiles, with a share of the points replaced by one value."""
     n_bad = round(alpha * n_points)
     n_good = n_points - n_bad
     good = special.ndtri((np.arange(n_good) + 0.5) / n_good)
@@ -84,7 +85,7 @@ def contaminated(n_points: int, alpha: float, place: float) -> FloatArray:
 
 
 def worst(estimator: Estimator, alpha: float, n_points: int = N_POINTS) -> tuple[float, float]:
-    """Return the largest bias over the places, and the place."""
+    """Return the largest bias over the values of colluders, and that value."""
     biases = [estimator(contaminated(n_points, alpha, x), alpha) for x in PLACES]
     at = int(np.argmax(biases))
     return float(biases[at]), float(PLACES[at])
@@ -96,7 +97,7 @@ def slope(alphas: FloatArray, biases: FloatArray) -> float:
 
 
 def largest_turned_gap(estimator: Estimator, alpha: float) -> float:
-    """Return the largest gap of two arms whose order the coalition turns round."""
+    """Return the largest gap between two arms that the coalition reverses."""
     _, place = worst(estimator, alpha, GROUP)
     moved = contaminated(GROUP, alpha, place)
     low, high = 0.0, 4.0

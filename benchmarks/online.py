@@ -1,7 +1,7 @@
-"""What the lock and the decision ids of an online learner cost, as ratios.
+"""Measure the relative cost of the lock and the decision ids of an online learner.
 
-One round is a decision and its reward. Run ``python benchmarks/online.py`` for a line per way of
-playing rounds, with ``--json`` for JSON. Ways take turns; each ratio is a median over the turns.
+One round is a decision and its reward. Run ``python benchmarks/online.py`` for a line per variant,
+with ``--json`` for JSON. Variants alternate; each ratio is a median over the repetitions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CONTEXTS = ("home", "search", "checkout", "basket")
 
 
 def learner(*, has_lock: bool = True) -> RobustMCB:
-    """Return a learner, with its lock or with one that does nothing."""
+    """Return a learner with its lock or with a dummy lock."""
     made = RobustMCB(0.1, actions=list("abcde"), contexts=CONTEXTS, secret=bytes(16))
     if not has_lock:
         unlocked: Any = nullcontext()
@@ -54,7 +54,7 @@ WAYS: dict[str, Callable[[range], None]] = {
 
 
 def main() -> None:
-    """Time the ways in turns, and print the ratios to the first."""
+    """Time the variants and print ratios to the first one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5_000)
     parser.add_argument("--turns", type=int, default=15)

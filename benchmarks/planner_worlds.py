@@ -1,4 +1,4 @@
-"""Worlds of the planner's calibration, and the worst that attacks do in one."""
+"""Worlds of the planner's calibration, and the largest loss under attack in each."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from unswayed.simulation.simulate import Settings, simulate
 REPETITIONS = 6
 
 FIRST_GAP, GAP_GROWTH = 0.3, 1.5
-"""Leads of the best action that are tried, in yardsticks: from the first on, each larger by the
-growth, until losses fall. A small lead costs little to miss, and a large one is not missed."""
+"""Leads of the best action, in yardsticks: the first one, and the factor to each next one, until
+losses decrease. Missing a small lead costs little, and a large one is not missed."""
 
 SHAPES = (
     (5, 5, "uniform"),
@@ -52,18 +52,18 @@ TRAFFIC: tuple[tuple[str, float, Traffic], ...] = (
     ("clicks", CLICK_RATE, Traffic(base=CLICK_RATE)),
     ("exploration", EPSILON, Traffic(exploration=EPSILON)),
 )
-"""Kinds of traffic that may take more plays than round robin with rewards of deviation one half."""
+"""Kinds of traffic that may need more plays than round robin with rewards of deviation one half."""
 
 WIDEST_GAP = 0.7
-"""Random worlds have room for no larger lead."""
+"""Random worlds cannot have a larger lead."""
 
 COME_OFTEN = ("power-user",)
-"""Tried besides where arrivals differ: they come as often as they may."""
+"""Also tried for other arrivals: attacks whose accounts come as often as allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """One size of world, with what its losses are divided by."""
+    """One size of world, and the units of its losses."""
 
     n_contexts: int
     n_actions: int
@@ -79,7 +79,7 @@ class World:
 
     @property
     def shape(self) -> str:
-        """Return which estimators are at work."""
+        """Return which estimators the world needs."""
         return shape_of(self.n_contexts, self.n_actions)
 
     @property
@@ -120,7 +120,7 @@ def worst_losses(
     traffic: Traffic = EVERYDAY,
     repetitions: int = REPETITIONS,
 ) -> dict[str, Any]:
-    """Return the attack and the lead that cost most, with mean and deviation of their losses."""
+    """Return the worst attack and lead, with mean and deviation of their losses."""
     worst: dict[str, Any] = {"mean": -1.0}
     for attack in attacks:
         gap, before = FIRST_GAP * world.yardstick * traffic.scale, -1.0
@@ -157,7 +157,7 @@ def widest_gap(traffic: Traffic) -> float:
 
 
 def simulated_traffic(traffic: Traffic) -> dict[str, Any]:
-    """Return the settings of a simulation that has this traffic, but for its exploration."""
+    """Return the settings of a simulation with this traffic, apart from its exploration."""
     arrivals = f"{Order.RANDOM.value}:{traffic.arrival_ratio:g}"
     if traffic.is_heavy_tailed:
         arrivals = Order.HEAVY_TAILED.value

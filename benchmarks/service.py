@@ -1,9 +1,9 @@
-"""What the service costs, as ratios measured in one run on this machine.
+"""Measure the cost of the service as ratios within one run on this machine.
 
 ``python benchmarks/service.py`` starts real servers on loopback and prints a line per ratio, with
-``--json`` for JSON. Requests are counted per second of the server's processor time, so that the
-client and whatever else runs on the machine do not count; where a disk is waited for, per second.
-With Vowpal Wabbit installed (``pip install vowpalwabbit``) in-process decisions are compared to it.
+``--json`` for JSON. Requests are counted per second of the server's processor time, which excludes
+the client and other processes, or per second of real time if they wait for a disk. With Vowpal
+Wabbit installed (``pip install vowpalwabbit``) in-process decisions are compared to it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Server:
         return sum(int((one / "schedstat").read_text().split()[0]) for one in threads) / 1e9
 
     def resident_bytes(self) -> int:
-        """Return how much memory the server holds."""
+        """Return the resident memory of the server."""
         pages = int(Path(f"/proc/{self.worker}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
@@ -135,7 +135,7 @@ def sent(
 
 
 def per_cpu_second(server: Server, requests: list[bytes]) -> float:
-    """Return how many of the requests the server handles in a second of processor time."""
+    """Return the number of requests that the server handles per second of processor time."""
     start = server.cpu_seconds()
     sent(server, requests)
     return len(requests) / (server.cpu_seconds() - start)
@@ -174,7 +174,7 @@ def compare_decides(server: Server, *, n: int, turns: int) -> dict[str, Any]:
 
 
 def batch_rate(server: Server, *, n: int, turns: int) -> dict[str, Any]:
-    """Return how many decisions come out of requests for a hundred."""
+    """Return the rate of decisions in batches of a hundred."""
     rates = [
         100 * per_cpu_second(server, [batch_request(number, 100) for number in range(n)])
         for _ in range(turns)
@@ -188,7 +188,7 @@ def batch_rate(server: Server, *, n: int, turns: int) -> dict[str, Any]:
 
 
 def store_alone(n: int) -> float:
-    """Return how many rewards a second the store takes from 32 callers, without HTTP."""
+    """Return the rewards per second that the store accepts from 32 callers, without HTTP."""
     with tempfile.TemporaryDirectory() as folder:
         store = f"sqlite:///{folder}/shop.db"
         prepare(Configuration(campaigns={"shop": SHOP}), store=store, secret_path=None)
@@ -215,7 +215,7 @@ def store_alone(n: int) -> float:
 
 
 def compare_rewards(server: Server, *, n: int, turns: int) -> dict[str, Any]:
-    """Compare durable single rewards over HTTP with what the store alone does."""
+    """Compare durable single rewards over HTTP with the store alone."""
     alone, served = [], []
     for turn in range(turns):
         alone.append(store_alone(n))
@@ -237,7 +237,7 @@ def compare_rewards(server: Server, *, n: int, turns: int) -> dict[str, Any]:
 
 
 def rate_of(decide: Callable[[str, str], object], n: int) -> float:
-    """Return how many decisions a processor second takes, one at a time."""
+    """Return the number of single decisions per second of processor time."""
     users = [f"user-{number % 1_000}" for number in range(n)]
     for user in users[:1_000]:
         decide(user, "a")
@@ -250,7 +250,7 @@ def rate_of(decide: Callable[[str, str], object], n: int) -> float:
 def compare_in_process(*, n: int, turns: int) -> dict[str, Any]:
     """Compare single decisions in this process with Vowpal Wabbit's predictions."""
     decider = Decider(make_plan("shop", SHOP), bytes(16))
-    # With more contexts than actions a user's action is drawn at every play, else it is kept.
+    # With more contexts than actions, an action is drawn at every play; otherwise users keep one.
     kept, drawn = (
         RobustMCB(0.1, actions=SHOP.actions, contexts=contexts, secret=bytes(16))
         for contexts in (SHOP.contexts, tuple("abcdefgh"))
@@ -292,13 +292,13 @@ def wabbit() -> Callable[[str, str], object] | None:
         return None
     workspace = Workspace(f"--cb_explore {len(SHOP.actions)} --quiet")
     workspace.learn(f"1:0.5:{1 / len(SHOP.actions)} | a")
-    # Parsed once, which is the quicker way: a text for each prediction takes twice as long.
+    # Parsed once, since parsing text for each prediction takes twice as long.
     parsed = {c: workspace.parse(f"| {c}", LabelType.CONTEXTUAL_BANDIT) for c in SHOP.contexts}
     return lambda _, context: workspace.predict(parsed[context])
 
 
 def memory_growth(server: Server, *, n: int) -> dict[str, Any]:
-    """Return how much memory a million decisions leave behind."""
+    """Return the growth of memory after a million decisions."""
     per_request = 1_000
     warm = [batch_request(number, per_request) for number in range(200)]
     sent(server, warm, connections=4)
@@ -334,10 +334,10 @@ def latency_while_learning(*, n: int) -> dict[str, Any]:
         busy: list[float] = []
         with httpx.Client(base_url=server.address, timeout=60.0) as http:
             path = f"/v1/shop/learn/{http.post('/v1/shop/learn').json()['id']}"
-            # Asked between the measurements: a thread that asks would keep this client waiting.
+            # Poll between the measurements, because a polling thread would delay this client.
             while http.get(path).json()["state"] in ("queued", "running"):
                 busy.append(percentile_99(sent(server, decides, 4)[1]))
-        # Before and after: what else the machine does changes in the meantime.
+        # Measure before and after, because other load on the machine may change.
         resting += [percentile_99(sent(server, decides, 4)[1]) for _ in range(3)]
     return {
         "what": "99th percentile of a decision while learning against at rest",
@@ -353,10 +353,10 @@ RATES = dict(zip(SHOP.contexts, (0.15, 0.1, 0.15, 0.1), strict=True))
 
 
 def silent_traffic(times: int, rate: float, visits: int, seed: int, lead: float) -> dict[str, Any]:
-    """Learn and audit with so many times as many accounts that ask once and report nothing.
+    """Learn and audit with additional accounts that request one decision and report no reward.
 
-    No account lies. ``rate`` scales all mean rewards, and the best action pays ``lead`` times as
-    much as the others; each of the users comes so many times.
+    No account lies. ``rate`` scales all mean rewards, and the mean of the best action is ``lead``
+    times that of the others.
     """
     best = dict(zip(SHOP.contexts, SHOP.actions, strict=False))
     rng, n_users = random.Random(seed), 24_000 // visits
@@ -410,10 +410,13 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=4_000)
     parser.add_argument("--json", action="store_true")
     parser.add_argument(
-        "--silent", action="store_true", help="learn among accounts that never report, instead"
+        "--silent", action="store_true", help="learn with accounts that never report, instead"
     )
     parser.add_argument(
-        "--lead", type=float, default=2.0, help="how much more the best action pays, with --silent"
+        "--lead",
+        type=float,
+        default=2.0,
+        help="factor of the best action's mean reward, with --silent",
     )
     arguments = parser.parse_args()
     if arguments.silent:

@@ -1,8 +1,8 @@
-"""Cost of every algorithm in the arena, at the size of the paper's Figure 2(d).
+"""Measure the cost of every algorithm in the arena, at the size of the paper's Figure 2(d).
 
 Run ``python benchmarks/simulator.py`` for a table, with ``--json`` for one JSON document. Cost is
 CPU time for one repetition, as a ratio to the plainest algorithm in the same run, and per
-arrival. The last line is what all algorithms at 20 repetitions need of two cores.
+arrival. The last line is the time for 20 repetitions of all algorithms on two cores.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CORES = 2
 
 
 def cpu_seconds(algorithm: str, *, repetitions: int) -> float:
-    """Return the CPU time of one repetition, compiled code warmed up before."""
+    """Return the CPU time of one repetition, after compilation."""
     for n in (1, repetitions):
         settings = Settings(
             contexts=2,

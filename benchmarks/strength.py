@@ -1,4 +1,4 @@
-"""Loss over the strength of a shift, with one mean for all good users and with rank-two tastes.
+"""Measure the loss as a function of the strength of a shift, with and without tastes.
 
 Run ``python benchmarks/strength.py`` for lines, with ``--json`` for one JSON document.
 """

@@ -1,11 +1,11 @@
-"""Find whether the worst loss grows with alpha like alpha times a log, or like its square root.
+"""Measure whether the worst loss grows like alpha times a logarithm or like its square root.
 
 Normal rewards, good users share one mean, plays are uniform. Colluders report honest rewards,
-shifted for the runner-up and against the best, so that their score along the attack lies so many
-deviations of a good user's score away. All gaps are three quarters of what that moves the plain
-mean: the instance is chosen for the attack. For every alpha the worst shift of a grid counts:
-around what shows in single users, multiples of 1/sqrt(alpha), where coalitions hide in the
-covariance, and a loud one.
+shifted for the runner-up and against the best, so that their score along the attack is shifted by a
+number of deviations of a good user's score. All gaps are three quarters of what that moves the
+plain mean: the instance is chosen for the attack. For every alpha, the worst shift of a grid
+counts: shifts around the detection limit for single users, multiples of 1/sqrt(alpha), which hide
+in the covariance, and a very large one.
 
 Run ``python benchmarks/tightness.py`` for tables, with ``--json FILE`` to keep the rows, and
 ``--figure NAME`` to draw ``NAME.svg`` and ``NAME.png``; ``--from FILE`` reads rows instead of
@@ -42,11 +42,11 @@ HIDING = (0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
 
 LOUD = 30.0
 FITTED_UP_TO = 0.16
-"""Slopes are fitted up to here; beyond, the coalition is no small minority."""
+"""Slopes are fitted up to this share; beyond it, the coalition is not a small minority."""
 
 SCALED = "scaled"
 SCALED_USERS, SCALED_ALPHAS = 25.6, (0.02, 0.04, 0.08, 0.16)
-"""Users times alpha squared where both go together: from 64,000 to 1,000 users."""
+"""Users times alpha squared for scaled users: from 64,000 to 1,000 users."""
 
 LEARNERS = ("naive-mean", "paper", "bounded", "oracle")
 COVERAGE, RESAMPLES = 0.9, 1000
@@ -54,7 +54,7 @@ COVERAGE, RESAMPLES = 0.9, 1000
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one learner lost under one attack, in deviations of a reward.
+    """Loss of one learner under one attack, in deviations of a reward.
 
     ``users`` is a number, or ``SCALED``.
     """
@@ -69,7 +69,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Crowd:
-    """Users' plays and the noise of their rewards; ``order`` says who colludes first."""
+    """Users' plays, the noise of their rewards, and the order in which users collude."""
 
     users: IntArray
     contexts: IntArray
@@ -128,7 +128,7 @@ def shifts(alpha: float) -> list[float]:
 
 
 def measure(users: str, seed: int) -> list[Row]:
-    """Return what every learner loses under every attack."""
+    """Return the losses of every learner under every attack."""
     rows: list[Row] = []
     for alpha in SCALED_ALPHAS if users == SCALED else ALPHAS:
         n_users = round(SCALED_USERS / alpha**2) if users == SCALED else int(users)
@@ -147,7 +147,7 @@ def _losses(world: World) -> dict[str, float]:
 
 
 class Worst(NamedTuple):
-    """Per alpha the largest mean loss over the grid, and the shift that made it."""
+    """Largest mean loss over the grid for each alpha, and its shift."""
 
     alphas: FloatArray
     losses: FloatArray
@@ -175,7 +175,7 @@ class Slope(NamedTuple):
 
 
 def slope(rows: list[Row]) -> Slope:
-    """Fit the slope, and again with seeds drawn with replacement; NaN where nothing was lost."""
+    """Fit the slope, with a bootstrap interval over seeds; NaN without losses."""
     seeds = sorted({row.seed for row in rows})
     rng = generator(0, "tightness", "bootstrap")
 
@@ -260,7 +260,7 @@ def _name_axes(ax: Axes, title: str, y_label: str) -> None:
 
 
 def report(rows: list[Row]) -> None:
-    """Print worst losses, the shifts that made them, and slopes."""
+    """Print worst losses, their shifts, and slopes."""
     for (users, name), ours in by_series(rows).items():
         cells = [f"{a:g}: {v:.4f} at {s:g}" for a, v, s in zip(*worst(ours), strict=True)]
         value, low, high = slope(ours)
@@ -274,8 +274,8 @@ def main() -> None:
     parser.add_argument("--users", nargs="+", default=["4000"], help=f"numbers, or {SCALED}")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3])
     parser.add_argument("--json", type=Path, help="file for the rows")
-    parser.add_argument("--from", dest="known", type=Path, help="read rows from such a file")
-    parser.add_argument("--figure", type=Path, help="draw NAME.svg and NAME.png")
+    parser.add_argument("--from", dest="known", type=Path, help="file to read rows from")
+    parser.add_argument("--figure", type=Path, help="plot to NAME.svg and NAME.png")
     arguments = parser.parse_args()
     if arguments.known:
         document = json.loads(arguments.known.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Worlds that judge learners: simulated and replayed logs with known truth and known colluders."""
+"""Worlds for the evaluation of learners: logs with known truth and known colluders."""
 
 from worlds.building import Spec, build
 from worlds.families import specs

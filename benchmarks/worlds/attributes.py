@@ -1,4 +1,4 @@
-"""Kinds of logs with attributes, drawn anew for each part."""
+"""Random kinds of logs with attributes for each part."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from unswayed.simulation.attributes import ATTACKS, TRUTHS, Attack, Kind, Reward
 from worlds.world import Part
 
 MOST_EVENTS = 250_000
-"""In one log, so that a table takes minutes."""
+"""Largest number of events of a log, so that a table takes minutes."""
 
 
 def kinds(part: Part, seed: int) -> list[Kind]:
     """Return kinds of logs whose numbers are drawn anew for each part and seed.
 
-    Each attack meets each truth; users, attributes, actions and rates are log-uniform.
+    Every attack is combined with every truth; users, attributes, actions and rates are log-uniform.
     """
     rng = generator(seed, "kinds with attributes", part)
 

@@ -1,4 +1,4 @@
-"""From a spec to a world; attacks of the arena play in it, a user's n-th play in the n-th round."""
+"""Build worlds from specs; for attacks of the arena, a user's n-th play is in round n."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ HOT_SHARE = 0.1
 RATINGS = ("stars", "scale", "likes")
 
 LOGGED = "a log"
-"""The learner's name that attacks that know the algorithm are given: it is not chosen yet."""
+"""Name of the algorithm for attacks that ask for it, since a log has no learner yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """All that makes a world but its seed.
+    """All settings of a world except its seed.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Spec:
 
     @property
     def law(self) -> RewardLaw | None:
-        """How rewards scatter around a user's mean rewards; None: ratings are always the same."""
+        """Distribution of rewards around a user's means; None if ratings have no noise."""
         if self.rewards in ("binary", "likes"):
             return RewardLaw.BERNOULLI
         return RewardLaw.GAUSSIAN if self.rewards == "normal" else None
@@ -89,7 +89,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Honest:
-    """What good users would do: mean rewards, shared or of each user, and draws around them."""
+    """Rewards of good users: common or individual means, and draws around them."""
 
     spec: Spec
     rng: np.random.Generator
@@ -109,7 +109,7 @@ class _Honest:
         return self.draw(self.personal[users, cells])
 
     def true_means(self, is_bad: BoolArray) -> FloatArray:
-        """Return the mean over good users; what none rated is as bad as the worst beside it."""
+        """Return the mean over good users; unrated items get the worst mean of their context."""
         if self.personal is None:
             return self.table
         means = np.full(self.table.size, np.nan)
@@ -214,7 +214,7 @@ def _plays_of_users(spec: Spec, rng: np.random.Generator, n_users: int) -> IntAr
 
 
 def _instance(spec: Spec, nu: FloatArray, table: FloatArray) -> Instance:
-    """Return what attacks of the arena may be briefed on."""
+    """Return the instance that attacks of the arena can ask about."""
     law = RewardLaw.GAUSSIAN if spec.law is None else spec.law
     return Instance(context_probabilities=nu, mean_rewards=table, law=law, deviation=spec.noise)
 
@@ -262,10 +262,10 @@ def _actions(
 
 
 class LoggedCoalition:
-    """An attack that was written for rounds of arrivals, played in the rows of a log.
+    """Applies an attack of the arena to the rows of a log.
 
-    Colluders are the log's, whatever accounts the attack would like to register, and come as often
-    as the log has them. Contexts are chosen before any round is seen.
+    Colluders and their numbers of plays are those of the log, whatever accounts the attack would
+    register. Contexts are chosen before any round is observed.
     """
 
     def __init__(

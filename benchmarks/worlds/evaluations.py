@@ -1,4 +1,4 @@
-"""Logs to evaluate a policy on, with a known uplift: kinds of rewards, traffic, tastes and lies."""
+"""Logs for the evaluation of a policy with a known uplift."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unswayed.randomness import generator
 
 
 class Size(NamedTuple):
-    """How large a log is; users have so many plays each."""
+    """Size of a log."""
 
     users: int
     plays: int
@@ -82,12 +82,12 @@ ATTACKS = {
     "swap": ("best", "second"),
     "quiet": ("best", "second"),
 }
-"""What is lied about, and what the policy plays."""
+"""Target of the lies, and the actions of the policy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Log:
-    """A log, the policy, its uplift for honest users, and who lies."""
+    """A log, the policy, its uplift for honest users, and a mask of the liars."""
 
     events: Events
     choices: IntArray
@@ -96,17 +96,17 @@ class Log:
     is_bad: BoolArray
 
     def uplift_of(self, choices: IntArray) -> float:
-        """Return what honest users gain by a policy; shape of the choices (n_contexts,)."""
+        """Return the uplift of a policy for honest users; choices have shape (n_contexts,)."""
         chosen = self.means[np.arange(len(choices)), choices]
         return float(chosen.mean() - (self.means * self.logging).sum(axis=1).mean())
 
     @property
     def uplift(self) -> float:
-        """What honest users gain by the policy that is evaluated."""
+        """Uplift of the evaluated policy for honest users."""
         return self.uplift_of(self.choices)
 
     def policy(self) -> Policy:
-        """Return the policy that is evaluated; it says that it came from no log of these users."""
+        """Return the evaluated policy, which was not learned from a log of these users."""
         n_contexts, n_actions = self.means.shape
         table = np.eye(n_actions)[self.choices]
         labels = Labels.of(range(n_contexts)), Labels.of(range(n_actions))
@@ -138,7 +138,7 @@ def build_log(
 ) -> Log:
     """Draw a log; the first ``alpha`` of a random order of the users lie.
 
-    Another day has the same users, means and lies, and events of its own.
+    Another day has the same users, means and lies, but other events.
     """
     rng = generator(seed, "evaluate", kind.name, attack)
     n_users, n_contexts, n_actions = size.users, size.contexts, size.actions
@@ -154,7 +154,7 @@ def build_log(
         * rng.standard_normal((n_users, 2))
         @ (rng.standard_normal((n_actions, 2)).T / np.sqrt(2.0))
     )
-    # Honest users count as often as they visit.
+    # Honest users are weighted by their visits.
     visits = np.bincount(users, minlength=n_users)
     true = np.average(expit(logit(means)[None] + own[:, None, :]), axis=0, weights=visits)
     is_bad = np.zeros(n_users, dtype=np.bool_)

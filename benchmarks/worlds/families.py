@@ -1,9 +1,9 @@
 """Families of worlds, each in three parts that differ in sizes and gaps.
 
-Constants of learners are chosen on the development part. The validation part was looked at too: one
-of its worlds without an attack changed constants of an earlier learner. The holdout part was made
-after that, and is run to report, never to choose. The hard worlds joined all parts later still, and
-are run to report too.
+Constants of learners are chosen on the development part. The validation part was used as well: one
+of its worlds without an attack changed constants of an earlier learner. The holdout part was
+created later and is used for reports only. The hard worlds were added to all parts even later and
+are also used for reports only.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ HARD_SIZES: dict[Part, dict[str, int]] = {
     "validation": {"n_users": 2500, "plays": 35},
     "holdout": {"n_users": 2200, "plays": 32},
 }
-# Loud lies of which hardly anything shows: one cell per user and few plays in each; half of the
-# lies missing, from the largest coalition; and lies in no more than the most frequent contexts.
+# Lies that are hard to detect: one cell per user and few plays in each; the largest coalition with
+# half of the lies missing; and lies in the most frequent contexts only.
 HARD_WORLDS: list[tuple[float, str, dict[str, Any]]] = [
     (0.2, "uniform", {"attack": "push", "n_contexts": 1, "n_actions": 50}),
     (0.33, "sticky", {"attack": "push", "strength": 0.5, "n_contexts": 20, "n_actions": 5}),
@@ -128,7 +128,7 @@ RATED_ATTACKS: list[dict[str, Any]] = [
     {"attack": "shift", "strength": 0.6},
 ]
 
-# Parts share no items of a source, or no people; selves and habits belong to one part each.
+# Parts of a source have no items, or no people, in common; selves and habits are in one part each.
 REAL_SOURCES: dict[Part, list[dict[str, Any]]] = {
     "development": [
         {"source": "movies/development", "n_contexts": 8, "n_actions": 10, "plays": 60},
@@ -253,7 +253,7 @@ def _real(part: Part) -> Iterator[Spec]:
 
 
 def _uneven(part: Part) -> Iterator[Spec]:
-    """Yield worlds in which users have contexts and actions of their own, unknown to learners."""
+    """Yield worlds in which contexts and actions depend on the user in ways unknown to learners."""
     for size in UNEVEN_SIZES[part]:
         for attack in UNEVEN_ATTACKS:
             settings = {"n_users": MOST_USERS, "rewards": "stars", **size, **attack}

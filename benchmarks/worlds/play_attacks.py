@@ -15,11 +15,11 @@ from unswayed.arrays import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plays:
-    """The colluders' plays, and what they know.
+    """The colluders' plays and their knowledge.
 
     ``users``, ``contexts``, ``actions`` and ``honest`` (the reward of an honest user) are per play;
-    ``position`` is the share of the user's plays that came before. ``means``, ``best`` and
-    ``target`` are per context, ``hot`` the contexts that some attacks are confined to. ``draw``
+    ``position`` is the share of the user's plays that are earlier. ``means``, ``best`` and
+    ``target`` are per context, ``hot`` the contexts to which some attacks are restricted. ``draw``
     draws honest rewards for mean rewards, ``again`` honest rewards for the same plays.
     """
 
@@ -54,7 +54,7 @@ class Plays:
 
 
 def push(s: Plays) -> FloatArray:
-    """Praise the target and run down the best, in a share ``strength`` of the plays."""
+    """Report high rewards for the target and low ones for the best, in a share ``strength``."""
     return _lies(s, s.rng.random(len(s.users)) < s.strength)
 
 
@@ -64,17 +64,17 @@ def focus(s: Plays) -> FloatArray:
 
 
 def nuke(s: Plays) -> FloatArray:
-    """Run down the best only."""
+    """Report low rewards for the best only."""
     return np.where(s.at_best, 0.0, s.honest)
 
 
 def flip(s: Plays) -> FloatArray:
-    """Draw rewards around means that are turned upside down."""
+    """Draw rewards around reflected means."""
     return s.draw(s.means.max() + s.means.min() - s.means[s.contexts, s.actions])
 
 
 def swap(s: Plays) -> FloatArray:
-    """Draw rewards as if target and best had changed places."""
+    """Draw rewards as if target and best were swapped."""
     rows = np.arange(len(s.means))
     swapped = s.means.copy()
     swapped[rows, s.best], swapped[rows, s.target] = (
@@ -96,7 +96,7 @@ def cauchy(s: Plays) -> FloatArray:
 
 
 def shift(s: Plays) -> FloatArray:
-    """Give honest rewards, shifted by ``strength`` for the target and against the best."""
+    """Report honest rewards, shifted by ``strength`` for the target and against the best."""
     return _shifted(s, np.ones(len(s.users), dtype=np.bool_))
 
 
@@ -106,7 +106,7 @@ def shift_up(s: Plays) -> FloatArray:
 
 
 def private(s: Plays) -> FloatArray:
-    """Shift in a private quarter of the contexts, another one for every colluder."""
+    """Shift in a quarter of the contexts, which differs between colluders."""
     own = s.rng.random((int(s.users.max()) + 1, len(s.means))) < 0.25
     return _shifted(s, own[s.users, s.contexts])
 
@@ -143,7 +143,7 @@ def replay(s: Plays) -> FloatArray:
 
 
 def lockstep(s: Plays) -> FloatArray:
-    """Give the same rewards as all other colluders, shifted for the target, against the best."""
+    """Report the same rewards as all colluders, shifted for the target and against the best."""
     table = s.draw(s.means)
     rows = np.arange(len(s.means))
     table[rows, s.target] = np.clip(s.means[rows, s.target] + s.strength, 0, 1)
@@ -152,20 +152,20 @@ def lockstep(s: Plays) -> FloatArray:
 
 
 def average(s: Plays) -> FloatArray:
-    """Agree with the item's mean except on the target."""
+    """Report the mean of the item except for the target."""
     noisy = s.means[s.contexts, s.actions] + 0.05 * s.rng.standard_normal(len(s.users))
     return np.where(s.at_target, 1.0, np.round(np.clip(noisy, 0, 1) * 4) / 4)
 
 
 def bandwagon(s: Plays) -> FloatArray:
-    """Praise popular items together with the target, and give the best a middling reward."""
+    """Report high rewards for target and popular items, and a medium one for the best."""
     popular = (s.means > np.quantile(s.means, 0.8))[s.contexts, s.actions] & ~s.at_best
     praised = np.where(s.at_target | popular, 1.0, s.honest)
     return np.where(s.at_best, np.minimum(s.honest, 0.5), praised)
 
 
 def spammers(s: Plays) -> FloatArray:
-    """Agree with the rounded mean, all alike; praise the target and mark the best down a step."""
+    """Report the rounded mean, but the maximum for the target and one step less for the best."""
     table = np.round(np.clip(s.means, 0, 1) * 4) / 4
     rows = np.arange(len(s.means))
     table[rows, s.target] = 1.0
@@ -178,7 +178,7 @@ Rule = Callable[[Plays], FloatArray]
 PLAY_ATTACKS: dict[str, Rule] = {
     "push": push,
     "focus": focus,
-    "flood": focus,  # with contexts of their own choice, see ``worlds.building``
+    "flood": focus,  # these choose their contexts, see ``worlds.building``
     "nuke": nuke,
     "flip": flip,
     "swap": swap,
@@ -211,7 +211,7 @@ def _shifted(s: Plays, where: BoolArray) -> FloatArray:
 
 
 def _moved(s: Plays, by: FloatArray) -> FloatArray:
-    """Return honest rewards moved by so much; binary rewards are drawn with a moved mean."""
+    """Return shifted honest rewards; binary rewards are drawn with a shifted mean."""
     if np.isin(s.honest, (0.0, 1.0)).all():
         return s.draw(np.clip(s.means[s.contexts, s.actions] + by, 0, 1))
     return s.honest + by

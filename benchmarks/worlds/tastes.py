@@ -26,7 +26,7 @@ def rank_two(rng: np.random.Generator, means: FloatArray, n_users: int, size: fl
 
 
 def minority(rng: np.random.Generator, means: FloatArray, n_users: int, size: float) -> FloatArray:
-    """Return the deviations of a tenth of the users who share another taste."""
+    """Return deviations with a common different taste for a tenth of the users."""
     belongs = rng.random(n_users) < 0.1
     return (belongs - 0.1)[:, None] * (2 * size * rng.standard_normal(means.size))[None]
 
@@ -34,7 +34,7 @@ def minority(rng: np.random.Generator, means: FloatArray, n_users: int, size: fl
 def minority_for_runner_up(
     rng: np.random.Generator, means: FloatArray, n_users: int, size: float
 ) -> FloatArray:
-    """Return the deviations of a tenth of the users who prefer the second-best action."""
+    """Return deviations by which a tenth of the users prefer the second-best action."""
     ranked = np.argsort(-means, axis=1)
     shift = np.zeros(means.shape)
     np.put_along_axis(shift, ranked[:, :1], -2 * size, axis=1)
@@ -61,10 +61,11 @@ TASTE_LAWS: dict[str, TasteLaw] = {
 def ratings(
     rng: np.random.Generator, n_contexts: int, n_actions: int, n_users: int, kind: str
 ) -> FloatArray:
-    """Return what every user would rate every item, made to look like collected ratings.
+    """Return the ratings of every item by every user, similar to real ratings.
 
-    Low-rank tastes with heavy tails and some skew, a bias and a scale per user, items of a context
-    alike. ``kind``: "stars" are five steps, "scale" is continuous, "likes" are probabilities.
+    Tastes are low-rank with heavy tails and some skewness; each user has a bias and a scale; items
+    of a context are similar. ``kind``: "stars" are five steps, "scale" is continuous, "likes" are
+    probabilities.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A world: a log, the truth about it, and who colludes."""
+"""A world: a log, its true means, and its colluders."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from unswayed.tallies import MIN_PROPENSITY, Tallies, tally
 
 Part = Literal["development", "validation", "holdout"]
 PARTS: tuple[Part, ...] = ("development", "validation", "holdout")
-"""Constants are chosen on the first; the last is run to report, never to choose."""
+"""Constants are chosen on the first part; the last is used for reports only."""
 
 NOBODY = -1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class World:
-    """A log, and the truth that learners must not see.
+    """A log, and the truth, which learners must not use.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class World:
 
     @cached_property
     def tallies(self) -> Tallies:
-        """All that learners see: tallies as ``learn_log`` makes them, weights 1/(A propensity)."""
+        """The input of learners: tallies as in ``learn_log``, with weights 1/(A propensity)."""
         weights = None
         if self.propensities is not None:
             weights = 1.0 / np.maximum(self.propensities, MIN_PROPENSITY)
@@ -110,12 +110,12 @@ class World:
     def decide(self, mean_rewards: FloatArray, is_excluded: BoolArray | bool = False) -> IntArray:
         """Return the available action with the largest mean in each context, none excluded.
 
-        NaN means unknown; where nothing is known the first available action is taken.
+        NaN means unknown; if all are unknown, the first available action is chosen.
         """
         return best_known(mean_rewards, ~self.is_available | is_excluded)
 
     def decided(self, estimates: Estimates) -> IntArray:
-        """Return what a method decides; the best available action where that is not available."""
+        """Return a method's decisions, with the best available action for unavailable ones."""
         is_excluded = False if estimates.is_excluded is None else estimates.is_excluded
         best, actions = self.decide(estimates.mean_rewards, is_excluded), estimates.actions
         return np.where(self.is_available[actions], actions, best)

@@ -1,4 +1,4 @@
-"""Logs as production leaves them: uneven activity, adaptive logging, odd rewards, bots."""
+"""Production-like logs: uneven activity, adaptive logging, unusual rewards, bots."""
 
 from worlds.production.building import build_production
 from worlds.production.parts import production_specs

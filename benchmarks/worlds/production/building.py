@@ -1,4 +1,4 @@
-"""From a spec to a production-like log, with or without bots; small logs with one active liar."""
+"""Build production-like logs from specs, and small logs with one active liar."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def build_production(spec: ProductionSpec, seed: int) -> World:
 def _targets(
     spec: ProductionSpec, rng: np.random.Generator, true_means: FloatArray, is_available: BoolArray
 ) -> IntArray:
-    """Return what each of two coalitions pushes in each context; shape (2, n_contexts).
+    """Return the targets of two coalitions in each context; shape (2, n_contexts).
 
-    An item pushed everywhere is one of the worse half of the available ones, on average.
+    An item that is pushed everywhere belongs to the worse half of available ones on average.
     """
     S = spec.n_contexts
     targets = np.full((2, S), NOBODY)
@@ -95,7 +95,7 @@ def _lies(
     best: IntArray,
     targets: IntArray,
 ) -> FloatArray:
-    """Return what bots report in their events; ``ordinary`` are honest rewards there."""
+    """Return the rewards that bots report; ``ordinary`` are honest rewards of the same events."""
     spec, n = model.spec, len(users)
     side = users % 2 if spec.attack == "two" else np.zeros(n, dtype=np.int64)
     is_target = actions == targets[side, contexts]
@@ -113,7 +113,7 @@ def _lies(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiarSpec:
-    """A log of equally active honest users who click at rates in a range, played uniformly."""
+    """A log of uniform plays of equally active honest users with click rates in a range."""
 
     name: str
     n_users: int

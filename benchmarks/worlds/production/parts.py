@@ -25,14 +25,14 @@ from worlds.production.specs import (
 )
 from worlds.world import Part
 
-# Dealt at random, besides the known kinds below.
+# Number of random logs, in addition to the known kinds below.
 N_PEACEFUL = 13
 N_ATTACKED = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Menu:
-    """What a part chooses from where parts differ: ranges are drawn from, lists are covered."""
+    """The choices of a part: numbers are drawn from ranges, and all elements of lists occur."""
 
     n_users: tuple[int, int]
     shapes: tuple[tuple[int, int], ...]
@@ -96,8 +96,8 @@ _MENUS: dict[Part, _Menu] = {
 }
 
 
-# The kinds of log in which learners were first seen to fail; rewards, activity, logging, attack and
-# share of bots.
+# Kinds of logs in which learners failed first: rewards, activity, logging, attack and share of
+# bots.
 _KNOWN: tuple[tuple[RewardKind, Activity, Logging, Attack, float], ...] = (
     ("clicks", "equal", "uniform", "none", 0.0),
     ("clicks", "heavy", "uniform", "none", 0.0),
@@ -112,7 +112,7 @@ _KNOWN: tuple[tuple[RewardKind, Activity, Logging, Attack, float], ...] = (
     ("dwell", "heavy", "epsilon-greedy", "farm", 0.05),
     ("clicks", "heavy", "softmax", "push", 0.2),
     ("clicks", "equal", "uniform", "targets", 0.2),
-    # Ours: strong attacks on the other kinds of rewards, and peace among response styles.
+    # Ours: strong attacks on the other kinds of rewards, and response styles without an attack.
     ("stars", "heavy", "softmax", "none", 0.0),
     ("stars", "heavy", "uniform", "farm", 0.1),
     ("counts", "bimodal", "epsilon-greedy", "push", 0.1),
@@ -122,9 +122,9 @@ _KNOWN: tuple[tuple[RewardKind, Activity, Logging, Attack, float], ...] = (
 def production_specs(part: Part) -> list[ProductionSpec]:
     """Return the logs of a part, the peaceful ones first.
 
-    First the known kinds, with bots of 20 to 80 events and an assumed share of .1. The ingredients
-    of the others are dealt like cards: each column of choices is repeated and shuffled by a
-    generator of the part, so every choice occurs and combinations are random.
+    First the known kinds, with bots of 20 to 80 events and an assumed share of .1. The properties
+    of the others are drawn without replacement: each column of choices is repeated and shuffled, so
+    every choice occurs and combinations are random.
     """
     dealers = _Dealer(part, "peaceful", N_PEACEFUL), _Dealer(part, "attacked", N_ATTACKED)
     drawn = [_known(part, *kind) for kind in _KNOWN]
@@ -140,7 +140,7 @@ def _known(
     attack: Attack,
     bot_share: float,
 ) -> ProductionSpec:
-    """Return a log of a known kind, in the sizes of the part and without further ingredients."""
+    """Return a log of a known kind, with the sizes of the part and no further properties."""
     dealer = _Dealer(part, f"{rewards} {activity} {logging} {attack}", 1)
     return replace(
         dealer.spec(0),
@@ -170,7 +170,7 @@ def _known(
 
 
 class _Dealer:
-    """Deals the ingredients of a number of logs."""
+    """Draws the properties of a number of logs."""
 
     def __init__(self, part: Part, stream: str, size: int) -> None:
         self.part, self.size, self.is_peaceful = part, size, stream == "peaceful"
@@ -209,7 +209,7 @@ class _Dealer:
         return self.between(*self.menu.bases[rewards])
 
     def events(self, activity: Activity) -> int:
-        """Return what ``events_per_user`` may be."""
+        """Return the choices of ``events_per_user``."""
         if activity == "heavy":
             return int(self.rng.choice(self.menu.heavy_median))
         bounds = self.menu.equal_events if activity == "equal" else self.menu.bimodal_events
@@ -227,7 +227,7 @@ class _Dealer:
         n_new, n_withdrawn = self.moving[i]
         bot_share = self.bot_share[i]
         if self.bot_activity[i] == "100x":
-            # No more than a few hundred thousand lies: few accounts if honest ones are active.
+            # At most a few hundred thousand lies, so few accounts if honest ones are active.
             bot_share = min(bot_share, 0.01 if activity == "equal" else 0.05)
         return ProductionSpec(
             name="",
@@ -258,13 +258,13 @@ class _Dealer:
             bot_activity=self.bot_activity[i],
             lie_probability=self.between(0.3, 0.5) if attack == "quiet" else 1.0,
             is_inflated=self.is_inflated[i] and rewards == "baskets" and attack != "sink",
-            # Learners assume less than the true share of 20% bots only: they assume 10%.
+            # Only with 20% bots do learners assume less than the true share, 10%.
             alpha=self.alpha[i] if bot_share <= self.alpha[i] else 0.1,
         )
 
 
 def _named(specs: list[ProductionSpec]) -> list[ProductionSpec]:
-    """Return the specs with names that say what they are; a number tells equal ones apart."""
+    """Return the specs with descriptive names; equal names are numbered."""
     seen: Counter[str] = Counter()
     named = []
     for spec in specs:

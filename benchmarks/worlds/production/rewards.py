@@ -1,4 +1,4 @@
-"""Rewards of production-like logs: those of honest users, and what bots report instead."""
+"""Rewards of production-like logs: those of honest users and those that bots report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CELL_LOADING = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class People:
-    """How users differ in their rewards.
+    """Differences between users in their rewards.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ class RewardModel:
     def ordinary_baskets(
         self, rng: np.random.Generator, contexts: IntArray, actions: IntArray
     ) -> FloatArray:
-        """Return what conversions are worth; shape (n_events,)."""
+        """Return the values of conversions; shape (n_events,)."""
         noise = BASKET_SD * rng.standard_normal(len(contexts)) - BASKET_SD**2 / 2
         return np.round(self.baskets[contexts, actions] * np.exp(noise), 2)
 
@@ -177,7 +177,7 @@ class RewardModel:
         return np.asarray(most + rng.integers(0, 2, n), np.float64)
 
     def low(self, rng: np.random.Generator, n_events: int, honest: FloatArray) -> FloatArray:
-        """Return rewards that sink an item; shape (n_events,)."""
+        """Return rewards that demote an item; shape (n_events,)."""
         if self.spec.rewards == "stars":
             return np.ones(n_events)
         if self.spec.rewards == "dwell":
@@ -231,7 +231,7 @@ def _people(spec: ProductionSpec, rng: np.random.Generator, n_users: int, rank: 
 
 
 def _span(spec: ProductionSpec) -> float:
-    """Return how far the best and the worst item of a context are apart on the predictor scale."""
+    """Return the distance between best and worst item of a context on the predictor scale."""
     return 0.6 * (spec.ratio - 1.0) if spec.rewards == "stars" else float(np.log(spec.ratio))
 
 

@@ -1,4 +1,4 @@
-"""What makes a production-like log: all ingredients by name."""
+"""The properties of a production-like log."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BOT_SHARES = (0.05, 0.01, 0.1, 0.2, 0.02)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductionSpec:
-    """All that makes a production-like log but its seed.
+    """All settings of a production-like log except its seed.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Traffic of production-like logs: who comes when and where, and what the platform plays."""
+"""Traffic of production-like logs: visits, and the actions of the platform."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ N_FEW_CONTEXTS = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Visitors:
-    """Accounts, where they come and how often.
+    """Accounts, their contexts and numbers of visits.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Visitors:
     class_visits: FloatArray
 
     def honest_visits(self) -> tuple[IntArray, FloatArray]:
-        """Return the honest users and how often they are expected in each context."""
+        """Return the honest users and their expected visits of each context."""
         users = np.flatnonzero(~self.is_bad)
         expected = self.n_events[users, None] * self.class_visits[self.classes[users]]
         return users, expected
@@ -53,7 +53,7 @@ class Visitors:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Platform:
-    """What the platform plays in each period.
+    """The policy of the platform in each period.
 
     Attributes
     ----------
@@ -72,12 +72,12 @@ class Platform:
     def play(
         self, rng: np.random.Generator, times: FloatArray, contexts: IntArray
     ) -> tuple[IntArray, FloatArray]:
-        """Return what was played in each event, and with which probability."""
+        """Return the action of each event and its probability."""
         periods = np.searchsorted(self.starts, times, side="right") - 1
         n_contexts, n_actions = self.probabilities.shape[1:]
         rows = periods * n_contexts + contexts
         table = self.probabilities.reshape(-1, n_actions)
-        # Rows follow each other on one line: a number in [row, row + 1) finds its action.
+        # Cumulative probabilities of row i are shifted by i, so that one search finds all actions.
         upto = np.cumsum(table, axis=1)
         upto[:, -1] = 1.0
         line = (upto + np.arange(len(table))[:, None]).ravel()
@@ -111,7 +111,7 @@ def make_visitors(spec: ProductionSpec, rng: np.random.Generator) -> Visitors:
 
 
 def _activity(spec: ProductionSpec, rng: np.random.Generator, n_users: int) -> IntArray:
-    """Return how many events each honest user has."""
+    """Return the number of events of each honest user."""
     if spec.activity == "equal":
         return np.full(n_users, spec.events_per_user)
     if spec.activity == "bimodal":
@@ -145,7 +145,7 @@ def visit(
 
 
 def make_platform(spec: ProductionSpec, rng: np.random.Generator, means: FloatArray) -> Platform:
-    """Draw what the platform plays, given the true mean rewards; shape (n_contexts, n_actions)."""
+    """Draw the policy of the platform, given the true mean rewards; (n_contexts, n_actions)."""
     S, A = means.shape
     movers = rng.permutation(A)
     new, withdrawn = movers[: spec.n_new], movers[A - spec.n_withdrawn :]
@@ -195,7 +195,7 @@ class _Policy:
     def _greedy(self, start: float, is_played: BoolArray) -> IntArray:
         """Return the greedy item of each context."""
         if self.spec.logging == "changing" and start < 2 / 3:
-            # First a whim, then a poor estimate, at last the greedy item of the spec.
+            # First a random item, then one by a poor estimate, finally the greedy item of the spec.
             scores = self.whims if start < 1 / 3 else self.believed
             best: IntArray = np.where(is_played, scores, -np.inf).argmax(axis=1)
             return best

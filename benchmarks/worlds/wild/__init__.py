@@ -1,4 +1,4 @@
-"""Wild logs: as shops, feeds, review sites and A/B tests leave them, in peace and under attack."""
+"""Wild logs: like those of shops, feeds, review sites and A/B tests, with and without attacks."""
 
 from worlds.wild.building import build_wild
 from worlds.wild.kinds import KINDS, Kind, wild_spec

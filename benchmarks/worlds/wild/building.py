@@ -1,4 +1,4 @@
-"""From a spec to a wild log, with or without colluders."""
+"""Build wild logs from specs, with or without colluders."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from worlds.world import NOBODY, World
 
 N_FACTIONS = 3
 FEW_CONTEXTS = 0.12
-"""Share of the contexts that are attacked when few of many are; at least two."""
+"""Share of the contexts that attacks on few contexts choose; at least two contexts."""
 DELAYED = 0.25
-"""Share of each user's last events whose rewards are not in yet."""
+"""Share of each user's events, the last ones, whose rewards have not arrived."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plot:
-    """What the colluders of a log are after.
+    """Aims of the colluders of a log.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ def build_wild(spec: WildSpec) -> World:
 
 
 def make_plot(spec: WildSpec, rng: np.random.Generator, true_means: FloatArray) -> Plot:
-    """Draw what colluders are after; items that are raised are of the worse half on average."""
+    """Draw the aims of colluders; promoted items are of the worse half on average."""
     S, A = true_means.shape
     raised = np.full((N_FACTIONS, S), NOBODY)
     ranked = np.argsort(true_means, axis=1, kind="stable")
@@ -116,7 +116,7 @@ def lies(
     actions: IntArray,
     honest: FloatArray,
 ) -> FloatArray:
-    """Return what colluders report in their events; ``honest`` are honest rewards there."""
+    """Return colluders' rewards; ``honest`` are honest rewards of the same events."""
     assert spec.attack is not None
     attack, n = ATTACKS[spec.attack], len(users)
     if attack.aim == "noise":

@@ -1,4 +1,4 @@
-"""The kinds of wild logs, and the ranges that their numbers are drawn from in each part."""
+"""The kinds of wild logs, and the ranges of their numbers in each part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Range = tuple[float, float]
 class Kind:
     """One kind of wild log; its numbers are drawn anew for each part and seed.
 
-    ``share`` is the range of the share of colluders, where the attack does not fix their number.
+    ``share`` is the range of the share of colluders, unless the attack determines their number.
     """
 
     family: Family
@@ -32,21 +32,21 @@ class Kind:
 
     @property
     def name(self) -> str:
-        """What it is, in words."""
+        """The name, which describes the kind."""
         words: list[str] = [self.family, self.logging, self.activity, self.size]
         words += ["home"] if self.is_home else []
         return ", ".join([" ".join(words), *self.traits, self.attack or "peace"])
 
     @property
     def group(self) -> Group:
-        """Attacked on purpose, without an aim, or not; peaceful fans are a group of their own."""
+        """Whether it is attacked, attacked without an aim, or not; fans are a separate group."""
         if self.attack is not None:
             return "unaimed" if ATTACKS[self.attack].aim == "noise" else "attacked"
         return "fans" if "fans" in self.traits else "peace"
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """What results are grouped by."""
+        """The tags by which results are grouped."""
         home = ("home",) if self.is_home else ()
         attack = (self.attack,) if self.attack else ()
         first = (self.group, self.family, self.logging, self.activity, self.size)
@@ -67,7 +67,7 @@ class _Menu:
     level_sd: Range
     taste_size: Range
     overstated: Range
-    """The assumed share of colluders, in true shares."""
+    """The assumed share of colluders, relative to the true one."""
 
 
 _MENUS: dict[Part, _Menu] = {
@@ -162,7 +162,7 @@ _SPANS: dict[Family, Range] = {
     "scores": (0.25, 0.6),
     "mixed": (0.7, 1.2),
 }
-"""Best minus worst item on the predictor scale, before the factor of the part."""
+"""Best minus worst item on the predictor scale, without the factor of the part."""
 _TRAIT_SHARES: dict[Trait, Range] = {
     "fans": (0.05, 0.15),
     "camps": (0.3, 0.6),
@@ -252,7 +252,7 @@ _ATTACKED = (
         share=(0.15, 0.3),
     ),
     Kind("costs", "epsilon-greedy", "equal", "few", attack="swap", share=(0.1, 0.25)),
-    # The winners go down.
+    # The best items are demoted.
     Kind("coin", "uniform", "equal", "some", attack="sink", share=(0.1, 0.3)),
     Kind(
         "dwell", "sticky", "log-normal", "few", traits=("levels",), attack="sink", share=(0.15, 0.3)
@@ -288,7 +288,7 @@ _ATTACKED = (
         attack="bombing",
         share=(0.1, 0.25),
     ),
-    # Lies on a part of the events, or within what honest users report.
+    # Lies in some of the events, or within the range of honest rewards.
     Kind("clicks", "softmax", "log-normal", "some", attack="quiet", share=(0.1, 0.2)),
     Kind("coin", "uniform", "pareto", "few", traits=("rank 1",), attack="quiet", share=(0.15, 0.3)),
     Kind(
@@ -304,7 +304,7 @@ _ATTACKED = (
         share=(0.15, 0.3),
     ),
     Kind("baskets", "epsilon-greedy", "log-normal", "some", attack="within", share=(0.1, 0.25)),
-    # Few contexts of many.
+    # A few of many contexts.
     Kind("clicks", "uniform", "equal", "some", attack="few contexts"),
     Kind(
         "stars",
@@ -333,7 +333,7 @@ _ATTACKED = (
     Kind("clicks", "sticky", "pareto", "arms", attack="sybils", share=(0.2, 0.3)),
     Kind("clicks", "epsilon-greedy", "log-normal", "some", traits=("scrapers",), attack="bots"),
     Kind("dwell", "softmax", "pareto", "some", is_home=True, attack="bots"),
-    # Several coalitions, and amounts that no honest user reaches.
+    # Several coalitions, and amounts above those of all honest users.
     Kind(
         "clicks",
         "uniform",
@@ -369,7 +369,7 @@ def wild_spec(kind: Kind, part: Part, seed: int) -> WildSpec:
         return float(f"{rng.uniform(*bounds):.3g}")
 
     def scaled(bounds: Range) -> float:
-        """Draw evenly in logs, where that can be."""
+        """Draw log-uniformly if possible, otherwise uniformly."""
         low, high = bounds
         if low <= 0:
             return between(bounds)

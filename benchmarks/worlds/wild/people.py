@@ -23,12 +23,12 @@ EXTREME_SPREAD = 3.0
 POWER_FACTOR = 25.0
 SCRAPER_FACTOR = 6.0
 POWER_AGREEMENT = 0.7
-"""How much of the common taste power users share; the rest is their own."""
+"""Share of power users' tastes that is common; the rest is individual."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crowd:
-    """Predictors of every user in every cell, and the rewards that follow from them.
+    """Predictors of every user in every cell, and the resulting rewards.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Crowd:
     activity: FloatArray
 
     def true_means(self, visits: FloatArray, users: IntArray) -> FloatArray:
-        """Return the mean reward of some users in every cell, weighed by their visits.
+        """Return the mean reward of some users in every cell, weighted by their visits.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ def make_crowd(spec: WildSpec, rng: np.random.Generator) -> Crowd:
     if "drift" in spec.traits:
         groups[is_marked], own = len(own), [*own, 0.4 * effects + 0.9 * _effects(spec, rng)]
     if "fans" in spec.traits:
-        # Of the better half, so that fans make it win where it would not.
+        # An item of the better half, so that fans can make it the best one.
         better = np.argsort(effects.mean(axis=0))[A // 2 :]
         loved = effects.copy()
         loved[:, int(rng.choice(better))] += FAN_BONUS * _scale(spec)
@@ -157,7 +157,7 @@ def make_crowd(spec: WildSpec, rng: np.random.Generator) -> Crowd:
 
 
 def _effects(spec: WildSpec, rng: np.random.Generator) -> FloatArray:
-    """Return items' effects; the best and the worst of a context are ``span`` apart on average."""
+    """Return items' effects; best and worst of a context differ by ``span`` on average."""
     S, A = spec.n_contexts, spec.n_actions
     effects = rng.standard_normal(A) * np.sqrt(1 - spec.interaction)
     effects = effects + rng.standard_normal((S, A)) * np.sqrt(spec.interaction)
@@ -166,5 +166,5 @@ def _effects(spec: WildSpec, rng: np.random.Generator) -> FloatArray:
 
 
 def _scale(spec: WildSpec) -> float:
-    """Return how large a predictor's unit is: stars and scores have narrower scales."""
+    """Return the scale of predictors, which is smaller for stars and scores."""
     return 0.6 if spec.family in ("stars", "skewed stars", "scores") else 1.0

@@ -1,6 +1,6 @@
-"""Families of rewards: their mean and their draws given a predictor, and what colluders report.
+"""Families of rewards: means and draws given a predictor, and colluders' rewards.
 
-A larger predictor always means a better item: it lives on the logit scale for binary rewards and
+A larger predictor always means a better item. It is on the logit scale for binary rewards and
 conversions, on the log scale for amounts, times and counts (of the reciprocal for costs), and on
 the scale of the reward itself for stars and scores.
 """
@@ -24,9 +24,9 @@ STAR_CUTS = (1.5, 2.5, 3.5, 4.5)
 STAR_NOISE = 0.6
 SKEWED_NOISE = 0.8
 TOP = 1.6
-"""Top and bottom lies lie this many deviations from the centre: the honest 5% on each side."""
+"""Distance of top and bottom lies from the centre, in deviations: the honest 5% quantiles."""
 SHIFT = 1.2
-"""Lies within the honest range come from an item that is better or worse by this much."""
+"""Lies within the honest range have a predictor that is better or worse by this much."""
 WHOLESALE = 25.0
 
 
@@ -103,7 +103,7 @@ def lie(
     is_up: bool,
     strength: Strength,
 ) -> FloatArray:
-    """Return what colluders report to raise or to sink an item; shape (n_events,).
+    """Return colluders' rewards that promote or demote an item; shape (n_events,).
 
     Parameters
     ----------

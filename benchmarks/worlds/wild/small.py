@@ -1,4 +1,4 @@
-"""Two small worlds: a log with and without a few accounts, and an A/B test with hidden liars."""
+"""Small worlds: logs with and without a few accounts, and A/B tests with colluders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from worlds.wild.traffic import make_visitors, play
 from worlds.world import Part, World
 
 FEW_ATTACKS = ("half push", "loud push", "push each", "swap", "sink", "within", "nuke", "wholesale")
-"""Attacks of ``ATTACKS`` that few accounts are tried with."""
+"""The ``ATTACKS`` that are used with few accounts."""
 
 FEW_BASES: dict[Family, float] = {
     "clicks": 0.03,
@@ -29,7 +29,7 @@ FEW_BASES: dict[Family, float] = {
     "dwell": 30.0,
     "counts": 1.0,
 }
-"""Rewards of the logs of few accounts, and the typical mean of each."""
+"""Kinds of rewards of logs with few accounts, and their typical means."""
 
 AB_USERS, AB_PLAYS = 3_000, 20
 
@@ -48,7 +48,7 @@ def few_accounts(
     n_users: int = 6_000,
     n_events: int = 120_000,
 ) -> tuple[World, World]:
-    """Return a log of honest users, and the same log with a few accounts more.
+    """Return a log of honest users, and the same log with a few more accounts.
 
     Both have the same honest events; the share of colluders that learners assume is ``alpha``.
 
@@ -125,7 +125,8 @@ def few_accounts(
         honest = crowd.draw(own, users, contexts, actions)
         return lies(lying, own, crowd, plot, users, contexts, actions, honest)
 
-    # The same stream gives the same platform: its beliefs come before its choices.
+    # The same random stream gives the same platform, since its beliefs are drawn before its
+    # choices.
     again = generator(seed, "platform", part, family, logging)
     new_actions, new_rewards, new_propensities = play(
         spec, again, new_users, new_contexts, true_means, respond
@@ -146,7 +147,8 @@ def few_accounts(
 
 
 Counts = Callable[[np.random.Generator, int, float, float, float], tuple[IntArray, IntArray]]
-"""(rng, n, worse, better, alpha) -> how often n colluders click the worse, and the better arm."""
+"""(rng, n, worse, better, alpha) -> numbers of clicks of n colluders on the worse and on the better
+arm."""
 
 
 def _at_rates(worse: float, better: float) -> Counts:
@@ -159,7 +161,7 @@ def _at_rates(worse: float, better: float) -> Counts:
 def _half(
     rng: np.random.Generator, n: int, worse: float, better: float, _: float
 ) -> tuple[IntArray, IntArray]:
-    """Half of them lie in every play, the others are honest."""
+    """Half of the colluders lie in every play, the others are honest."""
     is_liar = rng.random(n) < 0.5
     low = np.where(is_liar, AB_PLAYS, rng.binomial(AB_PLAYS, worse, n))
     return low, np.where(is_liar, 0, rng.binomial(AB_PLAYS, better, n))
@@ -180,20 +182,20 @@ def _sink(
 def _swap(
     rng: np.random.Generator, n: int, worse: float, better: float, _: float
 ) -> tuple[IntArray, IntArray]:
-    """Each arm is answered as honest users answer the other."""
+    """Each arm gets the clicks that honest users give the other."""
     return rng.binomial(AB_PLAYS, better, n), rng.binomial(AB_PLAYS, worse, n)
 
 
 def _mixture(
     rng: np.random.Generator, n: int, worse: float, better: float, _: float
 ) -> tuple[IntArray, IntArray]:
-    """Each colluder has a rate of its own between the honest one and the end of the scale."""
+    """Each colluder has a rate between the honest one and the end of the scale."""
     high, low = rng.uniform(worse, 1.0, n), rng.uniform(0.0, better, n)
     return rng.binomial(AB_PLAYS, high), rng.binomial(AB_PLAYS, low)
 
 
 def _edge(share_of_alpha: float) -> Counts:
-    """All report the honest quantile at a multiple of alpha: just inside what trimming removes."""
+    """All report the honest quantile at a multiple of alpha, just inside the trimmed part."""
 
     def counts(
         _: np.random.Generator, n: int, worse: float, better: float, alpha: float
@@ -209,7 +211,7 @@ def _edge(share_of_alpha: float) -> Counts:
 def _hidden(
     rng: np.random.Generator, n: int, worse: float, better: float, alpha: float
 ) -> tuple[IntArray, IntArray]:
-    """Make the two arms look as alike as this share of colluders can."""
+    """Make the two arms look as similar as this share of colluders can."""
     pair = two_sided_adversaries(better - worse, AB_PLAYS, alpha, base=worse)
     return pair.ordinary.counts.draw(n, rng), pair.better.counts.draw(n, rng)
 
@@ -217,7 +219,7 @@ def _hidden(
 def _exchange(
     rng: np.random.Generator, n: int, worse: float, better: float, alpha: float
 ) -> tuple[IntArray, IntArray]:
-    """Make each arm look as much like the other as this share of colluders can."""
+    """Make each arm look as similar to the other as this share of colluders can."""
     gap = better - worse
     sinking = one_sided_adversary(gap, AB_PLAYS, alpha, base=worse)
     raising = one_sided_adversary(gap, AB_PLAYS, alpha, base=1 - better)
@@ -239,14 +241,14 @@ AB_ATTACKS: dict[str, Counts] = {
     "hidden": _hidden,
     "exchange": _exchange,
 }
-"""What colluders of an A/B test do, by name."""
+"""Attacks on A/B tests by name."""
 
 
 def ab_test(gap: float, alpha: float, attack: str | None, seed: int) -> World:
     """Return a log of one context and two arms, 3,000 users with 20 sticky plays each.
 
     Honest users click at rates .5 - gap/2 and .5 + gap/2; a share ``alpha`` of the users of each
-    arm, which learners know, answers as ``AB_ATTACKS`` says. None is peace.
+    arm, which learners know, uses one of the ``AB_ATTACKS``, or None.
     """
     rng = generator(seed, "A/B test", attack or "peace", f"{gap:.6f}", f"{alpha:.6f}")
     rates = rng.permutation([0.5 - gap / 2, 0.5 + gap / 2])

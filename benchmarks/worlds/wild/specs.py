@@ -1,4 +1,4 @@
-"""The ingredients of a wild log by name, and the attacks."""
+"""The properties of wild logs, and the attacks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Where = Literal["all", "few", "rare"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """What colluders do.
+    """An attack of colluders.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ ATTACKS: dict[str, Attack] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WildSpec:
-    """All numbers of a wild log but its random stream.
+    """All settings of a wild log except its random stream.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Traffic of wild logs: how active accounts are, where they come, and what the platform plays."""
+"""Traffic of wild logs: activity and visits of accounts, and actions of the platform."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ LOG_NORMAL_SD = 1.1
 PARETO_INDEX = 1.15
 MOST_EVENTS = 1_500
 RARE_SHARE = 0.2
-"""Share of all contexts, the rarest first, that colluders flood."""
+"""Share of the contexts, the rarest ones, that colluders flood."""
 NEW_ITEM_PLAYS = 0.05
-"""Plays of a new item, as a share of those of another one."""
+"""Plays of a new item, relative to those of an old one."""
 N_BATCHES = 20
-"""How often a Thompson sampler updates its posterior."""
+"""Number of updates of a Thompson sampler's posterior."""
 BELIEF_NOISE = 0.7
-"""Error of what an adaptive platform believes, in deviations of the means within a context."""
+"""Error of an adaptive platform's estimates, in deviations of the means within a context."""
 
 Respond = Callable[[IntArray, IntArray, IntArray], FloatArray]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Visitors:
-    """Accounts, how often and where they come.
+    """Accounts, their activity and their contexts.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Visitors:
     home: float
 
     def honest_visits(self) -> tuple[IntArray, FloatArray]:
-        """Return the honest users and how often they are expected in each context."""
+        """Return the honest users and their expected visits of each context."""
         users = np.flatnonzero(~self.is_bad)
         where = np.tile((1 - self.home) * self.shares, (len(users), 1))
         where[np.arange(len(users)), self.homes[users]] += self.home
@@ -166,7 +166,7 @@ def _thompson(
     shape: tuple[int, int],
     respond: Respond,
 ) -> tuple[IntArray, FloatArray]:
-    """Play by normal posteriors that are updated between batches; lies are learned from, too."""
+    """Play by normal posteriors that are updated between batches, from lies as well."""
     n_cells = shape[0] * shape[1]
     counts, sums, squares = np.zeros(n_cells), np.zeros(n_cells), np.zeros(n_cells)
     actions = np.empty(len(users), dtype=np.int64)
@@ -174,7 +174,7 @@ def _thompson(
     for batch in np.array_split(np.arange(len(users)), N_BATCHES):
         centre = sums.sum() / max(counts.sum(), 1.0)
         variance = max(squares.sum() / max(counts.sum(), 1.0) - centre**2, 1e-12)
-        # One pseudo-play at the mean of the log: a prior that is soon forgotten.
+        # A weak prior: one pseudo-play with the mean of the log.
         means = ((sums + centre) / (counts + 1)).reshape(shape)
         deviations = np.sqrt(variance / (counts + 1)).reshape(shape)
         at = contexts[batch]

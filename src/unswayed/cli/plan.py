@@ -42,10 +42,11 @@ class DescribedTraffic:
     users: Number of users [as many as needed].
     context_probabilities: uniform, zipf:EXPONENT, or a file with one number for each context
         [uniform].
-    base: Mean reward of a runner-up if rewards are 0 or 1, such as a click rate. deviation:
-    Standard deviation of one reward [0.5]. activity: Plays per user: even (see --arrival-ratio) or
-    heavy-tailed [even]. arrival_ratio: Ratio of the busiest user's plays to the least busy one's,
-    c_L [2]. exploration: Share of plays that explore, in logs with propensities [1].
+    base: Mean reward of a runner-up if rewards are 0 or 1, such as a click rate.
+    deviation: Standard deviation of one reward [0.5].
+    activity: Plays per user: even (see --arrival-ratio) or heavy-tailed [even].
+    arrival_ratio: Ratio of the busiest user's plays to the least busy one's, c_L [2].
+    exploration: Share of plays that explore, in logs with propensities [1].
     """
 
     panel: ClassVar[str] = "Without a log"
@@ -100,8 +101,7 @@ def plan(
     alpha: Share of users that may collude, below 1/3.
     epsilon: Largest acceptable loss against the best policy, below alpha.
     delta: Failure probability of the plan, from 0.01 to 0.5.
-    lead: Mean reward of the best action minus that of the average action; determines the cost of
-    exploration.
+    lead: Mean reward of the best action minus that of the average action, to price exploration.
     """
     from_log = None
     if log is not None:

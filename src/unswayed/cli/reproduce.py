@@ -38,8 +38,8 @@ def reproduce(
 
     repetitions: Repetitions of each cell [50, or 6 with --quick].
     out: Folder for the results; each experiment gets a subfolder.
-    quick: Fewer points and repetitions: takes minutes, with wide intervals. redraw: Only redraw
-    figures and verdicts from existing results.
+    quick: Fewer points and repetitions: takes minutes, with wide intervals.
+    redraw: Only redraw figures and verdicts from existing results.
     """
     named = [find_experiment(name) for name in dict.fromkeys(ids or EXPERIMENTS)]
     if redraw:

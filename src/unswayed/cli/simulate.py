@@ -63,7 +63,7 @@ def simulate(
     goal: What to measure: suboptimality (of the final policy) or regret (of good users while
         learning).
     attributes: Simulate logs of clicks with this many attributes instead of contexts; --strength,
-    --knob and --goal are not allowed. Attacks are push, segment (push where an attribute is
+        --knob and --goal are not allowed. Attacks are push, segment (push where an attribute is
         high), forged (push with attributes of others), quiet, sink and peace; algorithms are
         features, without-bots, constant, naive-tree, growthbook-tree, linear and, if its package is
         installed, vowpal-wabbit.
