@@ -358,7 +358,7 @@ def main() -> None:
         help="only worlds with at most this many plays in total",
     )
     parser.add_argument(
-        "--traffic-attacks", type=int, default=9, help="repetitions for each other kind of traffic"
+        "--traffic-attacks", type=int, default=9, help="attacks for each other kind of traffic"
     )
     parser.add_argument("--traffic-repetitions", type=int, default=REPETITIONS)
     parser.add_argument("--output", type=Path, default=OUTPUT)
