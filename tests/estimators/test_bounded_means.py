@@ -199,6 +199,6 @@ def test_intervals_depend_on_neither_order_nor_other_groups(rng: np.random.Gener
 
 def test_a_range_or_a_deviation_is_required() -> None:
     points, groups, n_bad = np.arange(9.0), np.zeros(9, np.int64), np.array([0])
-    sentence = "without a range or a deviation a mean has no bound; give one of them."
+    sentence = "a mean has no bound without a range or a deviation of the points; give one of them."
     options: dict[str, Any] = {"n_bad": n_bad, "failure_probability": DELTA}
     assert refusal(bounded_mean_intervals, points, groups, 1, **options) == sentence

@@ -32,7 +32,7 @@ ROWS = np.ones((4, 3))
         (
             [1.0, np.nan, np.inf],
             {},
-            "values holds 2 numbers that are NaN or infinite: drop them or set them first.",
+            "values contains 2 NaN or infinite numbers: remove or replace them first.",
         ),
         (
             [1.0],
@@ -66,14 +66,12 @@ def test_invalid_points_are_rejected(values: Any, options: dict[str, Any], sente
         (
             ROWS * np.nan,
             {},
-            "The matrix of rows holds 12 numbers that are NaN or infinite: drop them or set them "
-            "first.",
+            "The matrix of rows contains 12 NaN or infinite numbers: remove or replace them first.",
         ),
         (
             sparse.csr_array(ROWS * np.inf),
             {},
-            "The matrix of rows holds 12 numbers that are NaN or infinite: drop them or set them "
-            "first.",
+            "The matrix of rows contains 12 NaN or infinite numbers: remove or replace them first.",
         ),
         (
             np.diag([1e200] * 3),
@@ -84,7 +82,7 @@ def test_invalid_points_are_rejected(values: Any, options: dict[str, Any], sente
         (
             ROWS,
             {"row_weights": [1.0, 1.0, np.nan, 1.0]},
-            "row_weights holds 1 numbers that are NaN or infinite: drop them or set them first.",
+            "row_weights contains 1 NaN or infinite numbers: remove or replace them first.",
         ),
         (
             ROWS,
@@ -166,7 +164,7 @@ def test_the_split_trimmed_mean_equals_its_definition(rng: np.random.Generator) 
         (
             ([1.0, np.inf], [0, 1], 2),
             {},
-            "values holds 1 numbers that are NaN or infinite: drop them or set them first.",
+            "values contains 1 NaN or infinite numbers: remove or replace them first.",
         ),
         (([1.0], [0], 2), {"n_zeros": [1]}, "n_zeros must hold 2 counts, none of them negative."),
         (

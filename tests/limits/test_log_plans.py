@@ -133,5 +133,5 @@ def test_more_users_are_named_where_they_would_do(rng: np.random.Generator) -> N
 
 
 def test_constant_rewards_are_rejected(rng: np.random.Generator) -> None:
-    with pytest.raises(InputError, match="nothing to average"):
+    with pytest.raises(InputError, match="no noise to average"):
         log_traffic(log_of(rng, rewards=np.ones(12_000)))

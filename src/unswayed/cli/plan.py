@@ -108,7 +108,7 @@ def plan(
         for name, value in asdict(described).items():
             if value is not None:
                 flag = f"--{name.replace('_', '-')}"
-                raise InputError(f"{flag} is taken from the log: omit either it or the log.")
+                raise InputError(f"{flag} is read from the log: omit one of the two.")
         # Unusable rows are dropped, because a plan does not need them.
         events = read_events(
             log, columns=source.columns(), query=source.query, on_bad_rows="drop"

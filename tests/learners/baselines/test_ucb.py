@@ -78,5 +78,7 @@ def test_independent_ucb_averages_over_the_given_users_only(rng: np.random.Gener
 
 
 def test_independent_ucb_rejects_an_average_over_no_users(rng: np.random.Generator) -> None:
-    with pytest.raises(InputError, match=r"^no users to average over: name at least one user\.$"):
+    with pytest.raises(
+        InputError, match=r"^there are no users to average over; give at least one user\.$"
+    ):
         IndependentUCB(small_setting(rng)).action_probabilities(np.array([], dtype=np.int64))
