@@ -40,7 +40,7 @@ def test_a_file_of_visits_gets_the_actions_of_its_leaves(
 
 
 def test_numbers_of_a_csv_are_numbers(rng: np.random.Generator, tmp_path: Path) -> None:
-    """Same result as Parquet, also in a later file; 007 stays a name, text is refused."""
+    """Same result as Parquet, also in a later file; 007 stays text, and other text is refused."""
     log, path, names = shop_log(rng), tmp_path / "log.csv", ["country", "age", "hour"]
     pq.write_table(log, tmp_path / "log.parquet")
     expected = learn_log(log, features=names).policy

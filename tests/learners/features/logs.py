@@ -17,7 +17,7 @@ def best_action(country: np.ndarray, age: np.ndarray) -> np.ndarray:
 
 
 def shop_log(rng: np.random.Generator, *, is_pushed: bool = False) -> pa.Table:
-    """Every tenth account praises cola, and nothing else, if it is pushed."""
+    """If ``is_pushed``, every tenth account rewards cola and nothing else."""
     users = np.repeat(np.arange(N_USERS), N_PLAYS)
     country = rng.choice(["NO", "SE", "DE", "FR", "IT"], N_USERS)[users]
     age = rng.uniform(18.0, 70.0, N_USERS)[users]

@@ -49,7 +49,7 @@ def test_nothing_is_split_when_one_action_is_best_for_everybody(rng: np.random.G
 def test_a_single_category_gives_the_decisions_of_a_context_column(
     rng: np.random.Generator,
 ) -> None:
-    """And with the same numbers: one leaf per level equals a table."""
+    """Estimates are the same, too: one leaf per level is that table."""
     log = shop_log(rng, is_pushed=True)
     by_label = learn_log(log, context="country", alpha=0.12).policy
     by_feature = learn_log(log, features=["country"], alpha=0.12).policy
@@ -98,7 +98,7 @@ def test_a_saved_policy_decides_for_attributes_as_before(
     "kind", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"]
 )
 def test_tables_are_predicted_row_by_row(kind: Any) -> None:
-    """A string is one default action, not one per character; for one or more context columns."""
+    """One action per row, not per column of the table; for one or several context columns."""
     users = np.repeat(np.arange(60), 4)
     context = np.tile(["home", "search"], 120)
     actions = np.tile(["tea", "tea", "milk", "milk"], 60)
@@ -152,7 +152,7 @@ def test_advice_may_come_from_a_column(rng: np.random.Generator) -> None:
 def test_advice_does_not_cover_values_that_the_log_never_had(
     rng: np.random.Generator, tmp_path: Path
 ) -> None:
-    """Such a row gets the default action and a flag, and is left out of a later log."""
+    """Such a row gets the default action and a flag, and is dropped from a later log."""
     log = linear_log(rng)
     log = log.append_column("land", pa.array(rng.choice(["NO", "SE"], len(log))))
     learned = learn_log(log, features=[*FEATURES, "land"], alpha=0.1)
