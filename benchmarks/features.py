@@ -3,6 +3,7 @@
 ``python benchmarks/features.py`` prints a table by attack; ``--part validation`` or ``holdout``
 selects other worlds, ``--methods "features,naive tree"`` some methods, and ``--json FILE`` saves
 the rows. ``vowpal wabbit`` runs if it is installed. No constant was chosen with ``--part holdout``.
+``--coverage``, ``--cost`` and ``--tune`` measure other things.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from unswayed import learn_log
 from unswayed.arrays import IntArray
@@ -38,6 +41,9 @@ from worlds.world import PARTS
 
 ALPHA = 0.12
 """The stated share; up to a tenth of the accounts lie."""
+
+TABLES = ("screening", "learning")
+"""Steps that learn robust tables."""
 
 LOUD = ("push", "segment", "forged")
 
@@ -108,6 +114,34 @@ def coverage(n_logs: int) -> None:
         print(f"{name:10s}{np.mean(held):6.3f} of {len(held)} leaves")
 
 
+VW_EVENTS = 100_000
+"""Events from which the cost of Vowpal Wabbit is scaled."""
+
+
+def cost(n_events: int) -> None:
+    """Print processor seconds of each step of learning, and of one pass of Vowpal Wabbit."""
+    kind = Kind(attack="push", n_users=n_events // 20, n_attributes=10, n_actions=10)
+    world = build(kind, 0)
+    n_events, moments = len(world.log), [("loading", time.process_time())]
+
+    def on_step(name: str) -> None:
+        moments.append((name, time.process_time()))
+
+    learned = learn_log(world.log, alpha=ALPHA, features=world.features, on_step=on_step)
+    on_step("end")
+    print(f"{n_events:,} events, {len(learned.policy.context_labels)} leaves")
+    rest = 0.0
+    for (name, begun), (_, ended) in pairwise(moments):
+        print(f"{name:15s}{ended - begun:7.1f} s" + "  (robust tables)" * (name in TABLES))
+        rest += (ended - begun) * (name not in TABLES)
+    print(f"{'all but tables':15s}{rest:7.1f} s")
+    every = max(n_events // VW_EVENTS, 1)
+    sample = world.log.take(pa.array(np.arange(0, n_events, every)))
+    ((_, seconds),) = actions_of(sample, world.visits.slice(0, 1), n_passes=1)
+    scaled = seconds * n_events / len(sample)
+    print(f"{'vowpal wabbit':15s}{scaled:7.1f} s  (one pass, scaled from {len(sample):,} events)")
+
+
 def run(kind: Kind, seed: int, methods: list[str]) -> list[dict[str, object]]:
     """Return one row per method on one log."""
     world, rows = build(kind, seed), []
@@ -174,6 +208,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="logs of each attack and truth")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--coverage", type=int, help="logs to count how often intervals hold")
+    parser.add_argument("--cost", type=int, help="events of a log on which steps are timed")
     parser.add_argument("--tune", action="store_true", help="tune Vowpal Wabbit on peaceful logs")
     parser.add_argument("--methods", default=",".join(usable_players()).replace("-", " "))
     parser.add_argument("--only", default="", help="kinds whose name contains this")
@@ -182,6 +217,9 @@ def main() -> None:
     warnings.simplefilter("ignore")
     if arguments.coverage:
         coverage(arguments.coverage)
+        return
+    if arguments.cost:
+        cost(arguments.cost)
         return
     if arguments.tune:
         tune(arguments.seeds)

@@ -17,11 +17,11 @@ TUNED = "--cb_type dr -l 0.003"
 
 
 def actions_of(
-    log: pa.Table, visits: pa.Table, choices: Sequence[str] = (TUNED,)
+    log: pa.Table, visits: pa.Table, choices: Sequence[str] = (TUNED,), *, n_passes: int = 2
 ) -> Iterator[tuple[list[str], float]]:
     """Yield the actions for visits, and the processor seconds of training, for each choice.
 
-    Contextual bandit with action-dependent features (``cb_adf``), two passes over the shuffled log,
+    Contextual bandit with action-dependent features (``cb_adf``), on the shuffled log, with
     attributes crossed with actions. ``choices`` are further options.
     """
     try:
@@ -41,7 +41,7 @@ def actions_of(
                 file.writelines(_examples(table, visits.column_names, actions))
         for options in choices:
             arguments = f"--cb_adf -q sa -b 20 --quiet {options} -d {train} -f {model}"
-            more = f" --passes 2 -k --cache_file {folder}/cache --holdout_off"
+            more = f" --passes {n_passes} -k --cache_file {folder}/cache --holdout_off"
             started = time.process_time()
             vowpalwabbit.Workspace(arguments + more).finish()
             seconds = time.process_time() - started
