@@ -1,4 +1,4 @@
-"""A real browser for tests: Headless Chromium from Debian, driven through its debugging pipe."""
+"""A real browser for tests: headless Chromium from Debian, driven through its debugging pipe."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def command(name: str, *arguments: str) -> None:
-    """Run a command of PostgreSQL, as the account that may."""
+    """Run a command of PostgreSQL as an account that is allowed to."""
     found = shutil.which(name) or next(
         map(str, sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)), name
     )

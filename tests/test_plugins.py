@@ -26,7 +26,7 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_registered")
-def test_a_registered_method_is_a_learner_and_an_algorithm() -> None:
+def test_a_registered_method_can_be_learned_with_and_simulated() -> None:
     assert method_named("mine") is learn_paper
     assert {"mine", "mine-on-log"} <= set(learner_specs())
     assert find_algorithm("mine").name == "mine"
@@ -44,7 +44,7 @@ def test_a_registered_method_is_a_learner_and_an_algorithm() -> None:
 
 
 @pytest.mark.usefixtures("_registered")
-def test_a_registered_attack_is_made() -> None:
+def test_a_registered_attack_can_be_created_by_name() -> None:
     assert make_attack("mine", {"magnitude": "2"}).name == "mine"
 
 
@@ -68,7 +68,7 @@ def test_plugins_are_loaded_once_from_files_and_modules(
 
 
 @pytest.mark.parametrize("name", ["nowhere_to_be_found", "missing.py", "broken.py"])
-def test_a_plugin_that_cannot_be_imported_is_named(
+def test_an_error_names_the_plugin_that_cannot_be_imported(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken.py").write_text("raise RuntimeError('no')\n")

@@ -47,7 +47,7 @@ def test_a_failure_while_writing_leaves_the_old_file_and_nothing_else(tmp_path: 
     assert names_in(tmp_path) == ["policy.json"]
 
 
-def test_a_full_disk_leaves_the_old_file_and_a_sentence(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_file_and_an_error_message(tmp_path: Path) -> None:
     target = tmp_path / "policy.json"
     write(target, "old")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -87,7 +87,7 @@ def test_a_file_keeps_its_permissions_and_the_longest_name(tmp_path: Path) -> No
 
 
 def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
-    """As root, /dev/null itself would otherwise become a regular file."""
+    """Otherwise root would replace /dev/null by a regular file."""
     write(Path("/dev/null"), "away")
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
     pipe = tmp_path / "pipe"
@@ -142,20 +142,22 @@ def test_temporary_folders_of_killed_processes_are_removed(
     assert names_in(tmp_path) == []
 
 
-def test_no_temporary_folder_is_reported_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_temporary_folder_is_reported_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/nonexistent")
     with pytest.raises(InputError, match="TMPDIR"), temporary_folder():
         pass
 
 
-def test_a_process_that_ends_at_once_leaves_nothing(tmp_path: Path) -> None:
+def test_discarding_unfinished_files_leaves_nothing(tmp_path: Path) -> None:
     draft_of = whole_file(tmp_path / "policy.json")
     draft_of.__enter__().write_text("half")
     discard_unfinished()
     assert names_in(tmp_path) == []
 
 
-def test_a_writer_waits_for_the_one_before(tmp_path: Path) -> None:
+def test_a_writer_waits_for_the_previous_one(tmp_path: Path) -> None:
     order = []
 
     def second() -> None:
@@ -184,13 +186,13 @@ def test_readers_share_a_folder_and_keep_writers_out(
 
     with locked_folder(tmp_path, is_reader=True):
         hold(is_reader=True)
-        with pytest.raises(InputError, match="another run has held"):
+        with pytest.raises(InputError, match="another run has used"):
             hold(is_reader=False)
     with locked_folder(tmp_path), pytest.raises(InputError, match="try again"):
         hold(is_reader=True)
 
 
-def test_a_reader_leaves_no_trace_in_a_folder_that_is_no_store(tmp_path: Path) -> None:
+def test_a_reader_creates_no_file_in_a_folder_without_tallies(tmp_path: Path) -> None:
     with locked_folder(tmp_path, is_reader=True), locked_folder(tmp_path / "no", is_reader=True):
         pass
     assert names_in(tmp_path) == []

@@ -1,4 +1,4 @@
-"""User-defined methods, attacks and learners, by name in every command; see docs/extend.md."""
+"""Plugins: user-defined methods, attacks and learners, known by name in every command."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ VARIABLE = "UNSWAYED_PLUGINS"
 
 @cache
 def load_plugins() -> None:
-    """Import the modules named by the environment variable, once per process.
+    """Import the modules that the environment variable names, once per process.
 
-    Worker processes inherit the variable, so plugins are registered there too.
+    Worker processes inherit the variable, so they import the plugins, too.
     """
     for name in os.environ.get(VARIABLE, "").split(","):
         if name.strip():

@@ -44,7 +44,7 @@ class Workers:
 
 
 class WorkerPool(ProcessPoolExecutor):
-    """A pool of processes that leave Ctrl-C to this one, and end with it in any case.
+    """A pool of processes that ignore Ctrl-C, and end with this process even if it is killed.
 
     They are spawned, not forked: compiled kernels and thread pools do not survive a fork.
     """
@@ -54,10 +54,10 @@ class WorkerPool(ProcessPoolExecutor):
         super().__init__(processes, mp_context=spawn, initializer=_prepare_worker)
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        """Submit a call; processes that this starts do not get SIGINT.
+        """Submit a call; SIGINT is blocked in processes that this starts.
 
-        A terminal signals all processes at once, and those still importing would print tracebacks.
-        Another thread of this process gets the signal meanwhile.
+        A terminal signals all processes, and those still importing would print tracebacks. Another
+        thread of this process receives the signal.
         """
         resource_tracker.ensure_running()  # which unblocks signals on start
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -73,7 +73,7 @@ def _prepare_worker() -> None:
 
 
 def end_with_parent() -> None:
-    """End this process when its parent ends, for whatever reason."""
+    """End this process as soon as its parent ends, for whatever reason."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return

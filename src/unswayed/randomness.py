@@ -12,8 +12,8 @@ from unswayed.errors import InputError, option
 def generator(seed: int, *path: int | str) -> np.random.Generator:
     """Return the generator of one named stream under a seed.
 
-    Streams with different paths are independent, and a stream depends only on its seed and
-    path, not on the number of other streams, nor on the process.
+    Streams with different paths are independent. A stream depends on its seed and path only, not
+    on the process or on other streams.
 
     >>> first = generator(0, "rewards", 3).random()
     >>> first == generator(0, "rewards", 3).random()

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from unswayed.errors import InputError, Note
 
-#: Ours: how long to wait for another run that holds a folder, and when to report that.
+#: Ours: seconds to wait for another run that uses a folder, and seconds until that is reported.
 LOCK_SECONDS = 600.0
 _NOTE_SECONDS = 1.0
 _POLL_SECONDS = 0.05
@@ -30,13 +30,13 @@ _LOCK = ".lock"
 _DRAFT_ENDING = ".part"
 _FOLDER_PREFIX = "unswayed-"
 
-#: Maximum bytes of a target's name in its draft's name: names have at most 255.
+#: Maximum bytes of the target's name within its draft's name, as file names have at most 255.
 _NAME_BYTES = 180
 
 #: Errors of file systems that cannot sync a folder.
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EBADF)
 
-#: Errors that disappear when there is more room.
+#: Errors that freeing disk space resolves.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 #: Unfinished drafts and temporary folders of this process.
@@ -106,10 +106,10 @@ def make_folder(folder: Target) -> None:
 
 @contextmanager
 def locked_folder(folder: Target, *, is_reader: bool = False) -> Iterator[None]:
-    """Lock a folder so that no other run changes it; wait for a run that holds it.
+    """Lock a folder so that no other run changes it; wait while another run has it locked.
 
-    Several readers may hold a folder at once. The lock belongs to the process and ends with it, in
-    any case. After ``LOCK_SECONDS`` the wait ends with an error.
+    Several readers can share a lock. It is released when the process ends, even if it is killed.
+    After ``LOCK_SECONDS`` of waiting an error is raised.
     """
     if not is_reader:
         make_folder(folder)
@@ -142,7 +142,7 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def discard_unfinished() -> None:
-    """Remove this process's drafts and temporary folders; for a process that ends at once."""
+    """Remove this process's drafts and temporary folders, before it exits without cleaning up."""
     for path in tuple(_unfinished):
         if path.is_dir():
             _remove_folder(path)
@@ -245,7 +245,7 @@ def _try_lock(handle: int) -> bool:
 
 
 def _opened_lock(path: Path, *, is_reader: bool) -> int | None:
-    """Open the lock file; yield nothing for readers of a folder that nobody can write to."""
+    """Open the lock file; return None if a reader cannot open it."""
     access = os.O_RDONLY if is_reader else os.O_RDWR | os.O_CREAT
     try:
         return os.open(path, access | os.O_CLOEXEC, 0o666)
@@ -264,7 +264,7 @@ def _wait_for(handle: int, folder: Target, kind: int) -> None:
             waited = time.monotonic() - start
             if waited > LOCK_SECONDS:
                 raise InputError(
-                    f"another run has held the folder {os.fspath(folder)} for {waited:.0f} "
+                    f"another run has used the folder {os.fspath(folder)} for {waited:.0f} "
                     "seconds; try again when it has ended."
                 ) from None
             if waited > _NOTE_SECONDS and not is_noted:

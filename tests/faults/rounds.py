@@ -155,8 +155,7 @@ def killed_at_step(shop: Shop, log: Path, step: int) -> int:
 def killed_after(shop: Shop, log: Path, seconds: float) -> int:
     """Learn in a child that is killed after some processor time, and return its exit status.
 
-    Wall-clock time would say little on a busy machine, where a child may have finished less of its
-    work, or all of it.
+    Processor time tells how far a child has come, even on a busy machine.
     """
     child = forked(shop.learn, log)
     while not _has_ended(child) and _processor_seconds(child) < seconds:
@@ -184,9 +183,8 @@ def learning_seconds(shop: Shop, log: Path) -> float:
 def kills(shop: Shop, n_rounds: int) -> dict[str, Any]:
     """Kill a run at every step of writing, and at random moments; then continue as a user would.
 
-    After each kill every output is read, and the tallies must hold all earlier days, and the
-    current one completely or not at all. Then the day is added again, or learned from if it is
-    there.
+    After each kill every output must be readable, and the tallies must contain all earlier days,
+    and the current day completely or not at all. If it is missing it is added again.
     """
     rng = generator(0, "kills")
     shop.learn(shop.new_day(0))
@@ -219,7 +217,7 @@ def kills(shop: Shop, n_rounds: int) -> dict[str, Any]:
 
 
 def writers(shop: Shop, n_rounds: int) -> dict[str, Any]:
-    """Let two runs add a day each at the same moment, and check that both days are there."""
+    """Let two runs add a day each at the same time, and check that both days are stored."""
     shop.learn(shop.new_day(0))
     for number in range(n_rounds):
         pair = [shop.new_day(2 * number + 1), shop.new_day(2 * number + 2)]

@@ -110,7 +110,7 @@ def run_header(folder: Path, data: bytes) -> None:
 
 
 def run_policy(folder: Path, data: bytes) -> None:
-    """Load a policy; one that is accepted decides, and survives a round trip."""
+    """Load a policy; one that is accepted must decide, and survive a round trip."""
     path = folder / "policy.json"
     path.write_bytes(data)
     policy = refused(lambda: Policy.load(path))
@@ -150,7 +150,7 @@ def run_texts(_: Path, data: bytes) -> None:
 
 
 def run_online(_: Path, data: bytes) -> None:
-    """Make any sequence of requests; afterwards the learner acts like one that got none of them."""
+    """Send any sequence of requests; afterwards the learner must act like an untouched one."""
     secret = bytes(16)
     learner = RobustMCB(0.1, actions=["tea", "milk"], contexts=["home"], secret=secret)
     stream = iter(data)

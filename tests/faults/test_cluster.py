@@ -41,7 +41,7 @@ def scheduler() -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [2.0, 3.0, 4.0, 5.0])
-def test_a_lost_scheduler_ends_in_a_sentence(
+def test_a_lost_scheduler_is_reported_in_one_sentence(
     after: float,
     scheduler: tuple[subprocess.Popen[str], str],
     rng: np.random.Generator,

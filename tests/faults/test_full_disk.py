@@ -99,9 +99,9 @@ def test_a_full_disk_leaves_the_old_output_and_an_error_message(
     with room_for(int(largest * share)), pytest.raises(InputError, match="cannot write"):
         write(rng, tmp_path)
     after = contents(tmp_path)
-    # Of several files, whole new ones may have been written before the one that failed.
+    # If there are several files, some may have been replaced before one failed.
     assert set(before) <= set(after)
     assert not [path for path in after if path.endswith(".part")]
     if len(before) == 1:
         assert after == before
-    write(rng, tmp_path)  # and when there is room again, it continues
+    write(rng, tmp_path)  # succeeds once there is room again

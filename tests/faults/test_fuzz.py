@@ -15,13 +15,13 @@ FINDINGS = sorted((Path(__file__).parent / "findings").iterdir())
 SHARE = 0.04
 
 
-def test_every_target_has_inputs_on_record_and_they_are_a_million() -> None:
+def test_the_recorded_inputs_cover_every_target_and_sum_to_a_million() -> None:
     assert set(INPUTS) == set(TARGETS)
     assert sum(INPUTS.values()) == 1_000_000
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_sound_and_slightly_damaged_inputs_end_in_answers_or_sentences(
+def test_valid_and_damaged_inputs_end_in_results_or_input_errors(
     name: str, seed: int, tmp_path: Path
 ) -> None:
     target, chance = TARGETS[name], random.Random(seed)
@@ -38,14 +38,14 @@ def test_sound_and_slightly_damaged_inputs_end_in_answers_or_sentences(
 
 
 @pytest.mark.parametrize("finding", FINDINGS, ids=lambda path: path.name)
-def test_past_findings_of_fuzzing_stay_fixed(finding: Path, tmp_path: Path) -> None:
+def test_inputs_that_once_failed_no_longer_do(finding: Path, tmp_path: Path) -> None:
     name, _, _ = finding.name.partition("-")
     TARGETS[name].run(tmp_path, finding.read_bytes())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
-def test_coverage_guided_inputs_end_in_answers_or_sentences(name: str) -> None:
+def test_coverage_guided_inputs_end_in_results_or_input_errors(name: str) -> None:
     n_inputs = max(int(INPUTS[name] * SHARE), 1)
     found = fuzz(name, n_inputs)
     assert found["is_sound"]

@@ -27,13 +27,13 @@ def folder(rng: np.random.Generator, tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", WARM)
-def test_a_run_stops_at_every_moment(after: float, folder: Path) -> None:
+def test_ctrl_c_stops_a_run_at_any_moment(after: float, folder: Path) -> None:
     assert_stopped(interrupted(ARGUMENTS, after, folder), folder)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", COLD)
-def test_a_run_stops_while_it_compiles(
+def test_ctrl_c_stops_a_run_that_compiles(
     after: float, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = folder / "cache"

@@ -46,7 +46,7 @@ def test_50_pairs_of_writers_lose_no_day(tmp_path: Path) -> None:
     assert played("writers", 50, tmp_path)["pairs"] == 50
 
 
-def test_pieces_and_their_folder_are_on_the_disk_before_the_index_moves(
+def test_pieces_and_their_folder_are_synced_before_the_index_is_replaced(
     rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a power failure, only synced data remain."""
@@ -76,10 +76,10 @@ def test_pieces_and_their_folder_are_on_the_disk_before_the_index_moves(
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
-def test_an_error_that_comes_with_the_sync_leaves_the_old_state(
+def test_an_error_during_sync_leaves_the_old_state(
     code: int, rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a full disk that reports late, or a broken one."""
+    """A full or broken disk may report an error only when files are synced."""
     log = tally_events(read_events(café_log(rng, 100)).events)
     add_log(tmp_path, None, log, {})
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}

@@ -1,4 +1,4 @@
-"""Stores for the tests of the service: tests run on both databases."""
+"""Stores for the tests of the service, on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 

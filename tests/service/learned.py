@@ -1,4 +1,4 @@
-"""A learned policy of the shop after an attack, without the time to learn it."""
+"""A policy of the shop as if learned after an attack, without the time that learning takes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLAIN = {"lunch": [0.25, 0.12, 0.334], "dinner": [0.1, 0.24, 0.305]}
 
 
 def learned_policy(contexts: tuple[str | int, ...], actions: tuple[str, ...]) -> Policy:
-    """Return a policy of two contexts and three actions; colluders pushed the third."""
+    """Return a policy of two contexts and three actions; colluders pushed the third action."""
     means = np.array(list(MEANS.values()))
     return Policy(
         context_labels=Labels.of(list(contexts)),
@@ -44,7 +44,7 @@ def learned_policy(contexts: tuple[str | int, ...], actions: tuple[str, ...]) ->
 
 
 def publish_learned(server: Running, contexts: tuple[str, ...], actions: tuple[str, ...]) -> None:
-    """Add such a policy to the shop, and serve it."""
+    """Add this policy to the shop, and serve it."""
     policy = learned_policy(contexts, actions)
     with server.prepared.database.connected() as connection, connection.transaction():
         version = add_policy(connection, "shop", policy, job="", activate=False)

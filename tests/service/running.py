@@ -50,13 +50,13 @@ class Running:
         )
 
     def get(self, path: str) -> Any:
-        """Return the response of a route with status 200."""
+        """Send a GET request, and return the response, which must have status 200."""
         response = self.call("GET", path)
         assert response.status_code == 200, response.text
         return response.json()
 
     def post(self, path: str, body: Any = None, status: int = 200) -> Any:
-        """Return the response of a route with the expected status."""
+        """Send a POST request, and return the response, which must have the expected status."""
         response = self.call("POST", path, body)
         assert response.status_code == status, response.text
         return response.json()
@@ -69,7 +69,7 @@ class Running:
         return found
 
     def refused(self, method: str, path: str, body: Any = None, **more: Any) -> tuple[int, str]:
-        """Return status and code of an error, which has the common shape."""
+        """Return status and code of an error, which must have the common format."""
         response = self.call(method, path, body, **more)
         error = response.json()["error"]
         assert set(error) == {"code", "message"}
@@ -136,7 +136,7 @@ def serving(
 
 
 def close_windows(server: Running) -> None:
-    """Shorten the shop's reward window, and wait until those of all its decisions are closed."""
+    """Shorten the shop's reward window, and wait until the windows of all decisions are closed."""
     server.call("PATCH", "/v1/shop", {"reward_window": 0.001}).raise_for_status()
     time.sleep(GRACE_MS / 1000.0 + 0.2)
 

@@ -59,7 +59,7 @@ def best(attributes: Mapping[str, Any]) -> str:
     return "tea" if attributes["country"] in ("NO", "SE") else "milk"
 
 
-def test_a_reward_counts_however_long_the_names_of_features_are(tmp_path: Path) -> None:
+def test_rewards_count_with_the_longest_feature_names(tmp_path: Path) -> None:
     names = [f"{number:02d} {'é' * 126}" for number in range(MOST_FEATURES)]
     actions = tuple(f"{number} {'x' * 200}" for number in range(MOST_ACTIONS))
     features = {name: FeatureSettings() for name in names}
@@ -88,9 +88,9 @@ def honest(rng: np.random.Generator) -> Callable[[int], Attributes]:
 def visit(
     server: Running, rng: np.random.Generator, *, visits: int, colluders: int = 0
 ) -> dict[tuple[str, str], list[float]]:
-    """Send every user so often; return rewards by (best action, action).
+    """Let every user visit several times; return rewards by (best action, action).
 
-    Colluders, the first users, claim other attributes at every visit, and push cola.
+    The first users are colluders: they claim other attributes at every visit, and push cola.
     """
     true = honest(np.random.default_rng(7))
     rewards: dict[tuple[str, str], list[float]] = {}
@@ -154,7 +154,7 @@ def test_a_partition_is_learned_served_and_rolled_back_while_accounts_claim_attr
         assert list(served["plan"]["contexts"]) == policy.context_labels.texts
         assert served["plan"]["epoch"] == 1
 
-        # It was learned like the export, which has a column for each feature.
+        # Learning from the export, which has a column for each feature, gives the same policy.
         again = learn_log(log, features=list(FEATURES), trusted=["hour"], alpha=CAFE.alpha).policy
         assert again.partition is not None
         assert again.partition.hash == policy.partition.hash
@@ -174,7 +174,7 @@ def test_a_partition_is_learned_served_and_rolled_back_while_accounts_claim_attr
             assert found["is_reproduced"]
             assert found["attributes"] == record.attributes
 
-        # A value that no split has seen gets the fallback and a flag, and its reward counts.
+        # A value unknown to a split gets the fallback and a flag, and its reward counts.
         other = decide(server, "new", attributes={"country": "XX", "age": 40, "hour": 9})
         assert (other["leaf"], other["is_known"]) == (None, False)
         assert other["action"] == policy.action_labels[policy.default_action]
@@ -199,7 +199,7 @@ def test_a_partition_is_learned_served_and_rolled_back_while_accounts_claim_attr
         changes = server.call("GET", "/console/c/shop/policies/0/activate").text
         assert "<td>everybody</td><td>-</td><td>tea</td>" in changes
 
-        # Rolling back and forth takes a new epoch each time, and the leaves come back.
+        # Rolling back and forth begins an epoch each time, and restores the leaves.
         server.post("/v1/shop/policy/0/activate")
         back = decide(server, "new", attributes={"country": "DE", "age": 40, "hour": 9})
         assert (back["leaf"], back["action"]) == ("everybody", "tea")
@@ -243,7 +243,7 @@ def test_lists_rankings_and_shadow_mode_work_with_attributes(tmp_path: Path) -> 
         assert sorted(found["ranked"]) == ["cola", "milk"]
         assert found["ranked"][0] == found["action"]
         assert found["leaf"] == "everybody"
-        # The same key gets the same decision, and a conflict with other attributes.
+        # The same key returns the same decision, and conflicts with other attributes.
         body = {"user": "bob", "attributes": asked, "idempotency_key": "once", "top": 3}
         first = server.post("/v1/shop/decide", body)
         assert server.post("/v1/shop/decide", body) == first
@@ -325,7 +325,7 @@ console.log(JSON.stringify(await client.decide("ann", { age: 31, country: null }
 """
 
 
-def test_clients_take_attributes_in_place_of_a_context(cafe: Running, tmp_path: Path) -> None:
+def test_clients_accept_attributes_instead_of_a_context(cafe: Running, tmp_path: Path) -> None:
     asked = {"age": 31, "country": None}
     with Client(cafe.address, "shop") as client:
         decision = client.decide("ann", asked)
@@ -355,7 +355,7 @@ def test_clients_take_attributes_in_place_of_a_context(cafe: Running, tmp_path: 
         assert json.loads(ran.stdout)["leaf"] == "everybody"
 
 
-def test_attributes_are_bounded_and_any_text_is_one(cafe: Running) -> None:
+def test_attributes_are_bounded_and_may_be_any_text(cafe: Running) -> None:
     long = {"user": "ann", "attributes": {"note": "ü" * 600}}
     nul = {"user": "ann", "attributes": {"note": "a\0b"}}
     for body in (long, nul):
@@ -417,7 +417,7 @@ def test_a_configuration_file_declares_features(tmp_path: Path) -> None:
 
 
 def test_rare_levels_share_a_leaf(tmp_path: Path, rng: np.random.Generator) -> None:
-    """Otherwise accounts could claim any number of leaves; one feature has one per level."""
+    """Otherwise accounts could create any number of leaves, since one feature has one per level."""
     settings = msgspec.structs.replace(CAFE, features={"country": FeatureSettings()})
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
         for _ in range(4):

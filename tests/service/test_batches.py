@@ -18,8 +18,10 @@ SERVED = msgspec.structs.replace(
 
 
 @pytest.mark.parametrize("settings", [SHOP, MANY_CONTEXTS, SERVED])
-def test_a_batch_decides_as_single_requests_do(tmp_path: Path, settings: Settings) -> None:
-    """The explanation recomputes a decision on the path of single requests."""
+def test_a_batch_makes_the_same_decisions_as_single_requests(
+    tmp_path: Path, settings: Settings
+) -> None:
+    """An explanation recomputes the decision as a single request would."""
     rows = [
         {"user": f"user {number} é", "context": settings.contexts[number % len(settings.contexts)]}
         for number in range(60)
@@ -53,7 +55,7 @@ def receive(connection: socket.socket, end: bytes) -> None:
         found += part
 
 
-def test_responses_end_after_invalid_data(sqlite_shop: Running) -> None:
+def test_invalid_data_end_the_responses(sqlite_shop: Running) -> None:
     host, port = sqlite_shop.address.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as connection:
         for _ in range(3):
@@ -73,10 +75,10 @@ def test_responses_end_after_invalid_data(sqlite_shop: Running) -> None:
 
 
 @pytest.mark.parametrize("row", [b"1", b'{"x":1}'])
-def test_no_more_malformed_rows_are_read_than_a_batch_may_have(
+def test_of_malformed_rows_no_more_are_read_than_a_batch_may_have(
     sqlite_shop: Running, row: bytes
 ) -> None:
-    """Otherwise a body of a megabyte would keep a worker busy for a minute."""
+    """Otherwise a body of a megabyte could keep a worker busy for a minute."""
     body = b'{"decisions":[' + b",".join([row] * (900_000 // len(row) // 2)) + b"]}"
     start = time.process_time()
     response = sqlite_shop.http.post("/v1/shop/decide/batch", content=body)
@@ -84,7 +86,7 @@ def test_no_more_malformed_rows_are_read_than_a_batch_may_have(
     assert time.process_time() - start < 2.0
 
 
-def test_malformed_rows_have_errors_of_their_own(sqlite_shop: Running) -> None:
+def test_every_malformed_row_gets_its_own_error(sqlite_shop: Running) -> None:
     good = {"user": "bob", "context": "dinner"}
     rows = [good, {"usr": "bob"}, "soup", {**good, "idempotency_key": 5}, None, good]
     responses = sqlite_shop.post("/v1/shop/decide/batch", {"decisions": rows})["decisions"]

@@ -26,7 +26,7 @@ WRONG = (
 )
 
 
-def test_a_wrong_body_is_explained_by_its_field(sqlite_shop: Running) -> None:
+def test_an_error_names_the_invalid_field_of_a_body(sqlite_shop: Running) -> None:
     for route, sent, sentence in WRONG:
         response = sqlite_shop.http.post(f"/v1/shop/{route}", content=sent)
         assert (response.status_code, response.json()["error"]) == (

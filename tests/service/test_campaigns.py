@@ -26,7 +26,7 @@ def test_campaigns_are_created_archived_restored_and_deleted(shop: Running) -> N
     token = shop.post("/v1/spring/decide", visit)["token"]
     shop.post("/v1/spring/archive")
     assert shop.refused("POST", "/v1/spring/decide", visit) == (409, "archived")
-    shop.post("/v1/spring/reward", {"token": token, "reward": 1.0})  # it was asked for
+    shop.post("/v1/spring/reward", {"token": token, "reward": 1.0})  # for an earlier decision
     shop.post("/v1/spring/restore")
     token = shop.post("/v1/spring/decide", visit)["token"]
     assert shop.refused("DELETE", "/v1/spring") == (400, "not_confirmed")
@@ -34,7 +34,7 @@ def test_campaigns_are_created_archived_restored_and_deleted(shop: Running) -> N
     assert shop.call("DELETE", "/v1/spring?confirm=spring").status_code == 200
     assert shop.refused("POST", "/v1/spring/decide", visit) == (404, "unknown_campaign")
     time.sleep(0.01)
-    shop.post("/v1/campaigns", body)  # the same name, and another campaign
+    shop.post("/v1/campaigns", body)  # another campaign of the same name
     taken = {"token": token, "reward": 1.0}
     assert shop.refused("POST", "/v1/spring/reward", taken) == (403, "other_campaign")
     names = [campaign["name"] for campaign in shop.get("/v1/campaigns")["campaigns"]]
@@ -57,7 +57,7 @@ def test_labels_are_added_while_running_and_unknown_ones_are_refused(shop: Runni
     assert shop.refused("PATCH", "/v1/shop", gone) == (422, "bad_input")
 
 
-def test_servers_on_one_store_decide_alike_and_learn_of_changes_within_a_second(
+def test_servers_with_one_store_decide_alike_and_see_changes_within_a_second(
     store: str, tmp_path: Path
 ) -> None:
     with running(store, tmp_path) as one, running(store, tmp_path) as other:
@@ -138,13 +138,13 @@ def test_large_and_frequent_requests_are_refused(tmp_path: Path) -> None:
         assert server.refused("POST", "/v1/shop/decide/batch", batch) == (413, "too_large")
         found = {server.call("GET", "/v1/shop").status_code for _ in range(120)}
         assert found == {200, 429}
-        # Pages need no key to report what they show, but are rate-limited.
+        # Pages report shown decisions without a key, but at a limited rate.
         pixels = {server.call("GET", "/v1/shop/shown.gif?token=x").status_code for _ in range(60)}
         assert 429 in pixels
         assert {server.call("GET", "/healthz").status_code for _ in range(60)} == {200}
 
 
-def test_settings_that_are_changed_at_once_are_all_kept(shop: Running) -> None:
+def test_concurrent_changes_of_settings_are_all_kept(shop: Running) -> None:
     labels = {f"brunch {number}" for number in range(24)}
 
     def add(label: str) -> httpx.Response:
@@ -181,13 +181,13 @@ def test_settings_that_are_changed_at_once_are_all_kept(shop: Running) -> None:
         ("PATCH", "/v1/shop", {"mode": "guess"}, (422, "bad_input")),
     ],
 )
-def test_every_error_has_the_one_shape(
+def test_every_error_has_the_common_format(
     sqlite_shop: Running, method: str, path: str, body: object, expected: tuple[int, str]
 ) -> None:
     assert sqlite_shop.refused(method, path, body) == expected
 
 
-def test_an_address_writes_no_line_into_the_log(
+def test_an_address_cannot_forge_a_log_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = ServerSettings(log_requests=True)
@@ -212,7 +212,7 @@ def test_invalid_json_is_refused(sqlite_shop: Running) -> None:
     assert (response.status_code, response.json()["error"]["code"]) == (400, "not_json")
 
 
-def test_metrics_count_and_name_no_user(sqlite_shop: Running) -> None:
+def test_metrics_count_events_and_name_no_user(sqlite_shop: Running) -> None:
     for number in range(5):
         token = sqlite_shop.decide(f"secret-user-{number}")["token"]
         sqlite_shop.post("/v1/shop/reward", {"token": token, "reward": 1.0})
@@ -224,8 +224,8 @@ def test_metrics_count_and_name_no_user(sqlite_shop: Running) -> None:
     assert "secret-user" not in text
 
 
-def test_without_keys_web_pages_of_others_are_refused(sqlite_shop: Running) -> None:
-    """Pages can make a local browser send requests, and names can point to this machine."""
+def test_without_keys_cross_site_requests_are_refused(sqlite_shop: Running) -> None:
+    """Web pages can make a local browser send requests, also under a name for this machine."""
     host = sqlite_shop.address.removeprefix("http://")
     for headers, status in (
         ({}, 200),
@@ -240,10 +240,10 @@ def test_without_keys_web_pages_of_others_are_refused(sqlite_shop: Running) -> N
         assert response.status_code == status, headers
 
 
-def test_a_campaign_made_again_has_nothing_of_the_old_one(sqlite_shop: Running) -> None:
+def test_a_campaign_created_again_has_no_old_decisions(sqlite_shop: Running) -> None:
     sqlite_shop.decide("old")
     assert sqlite_shop.call("DELETE", "/v1/shop?confirm=shop").status_code == 200
-    time.sleep(0.5)  # the decision that waited is recorded only now
+    time.sleep(0.5)  # until the queued decision is recorded
     quick = msgspec.structs.replace(SHOP, reward_window=0.001)
     sqlite_shop.post("/v1/campaigns", {"name": "shop", "settings": quick})
     new = sqlite_shop.decide("new")["id"]

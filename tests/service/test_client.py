@@ -80,7 +80,7 @@ def test_an_async_client_does_the_same(sqlite_shop: Running) -> None:
     asyncio.run(visit())
 
 
-def test_a_client_asks_again_and_gives_up_with_a_sentence() -> None:
+def test_a_client_retries_and_then_raises_an_error() -> None:
     asked: list[bytes] = []
 
     class Moody(BaseHTTPRequestHandler):
@@ -112,7 +112,7 @@ def test_a_client_asks_again_and_gives_up_with_a_sentence() -> None:
         client.reward("token", 1.0)
 
 
-def test_a_client_takes_responses_of_a_later_service_and_of_a_proxy() -> None:
+def test_a_client_ignores_unknown_fields_and_reports_errors_of_proxies() -> None:
     served = {"id": "1", "action": "soup", "propensity": 0.5, "mode": "explore", "plan": 1}
     bodies = [
         json.dumps({**served, "token": "k.x", "new": 1}).encode(),
@@ -144,7 +144,7 @@ def test_a_client_takes_responses_of_a_later_service_and_of_a_proxy() -> None:
         server.shutdown()
 
 
-def test_serve_without_configuration_is_usable(tmp_path: Path) -> None:
+def test_serve_without_a_configuration_has_a_demo_campaign(tmp_path: Path) -> None:
     with command(folder=tmp_path) as (_, address):
         decided = run(
             "decide", "demo", "--user", "ann", "--context", "lunch", "--address", address,
@@ -196,7 +196,7 @@ def test_serve_refuses_to_listen_beyond_loopback_without_keys(tmp_path: Path) ->
         ({"host": "192.0.2.1"}, "--make-key"),
     ],
 )
-def test_serve_names_an_error_in_one_sentence(
+def test_serve_reports_an_error_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], word: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -224,7 +224,7 @@ def test_serve_names_an_error_in_one_sentence(
         ("[campaigns.shop]\ncontexts = ['a']\nactions = ['x', 'x']", "'x' is given twice"),
     ],
 )
-def test_a_bad_configuration_names_the_error(tmp_path: Path, text: str, word: str) -> None:
+def test_an_invalid_configuration_is_reported(tmp_path: Path, text: str, word: str) -> None:
     path = tmp_path / "shop.toml"
     path.write_text(text)
     with pytest.raises(InputError, match=word):
@@ -264,7 +264,7 @@ def test_the_curl_example_of_the_readme_works(sqlite_demo: Running, tmp_path: Pa
         ("psycopg", "postgresql", "learn postgresql://ann@host/shop --query SELECT"),
     ],
 )
-def test_a_missing_extra_is_one_sentence(
+def test_a_missing_extra_is_reported_in_one_sentence(
     tmp_path: Path, package: str, extra: str, ask: str
 ) -> None:
     (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError(name={package!r})")

@@ -44,7 +44,7 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def quiet(tab: Browser) -> Iterator[Browser]:
     """Yield the browser; afterwards check for console errors and requests to other hosts.
 
-    Request it after the server: it leaves the page, which polls, before the server stops.
+    Request this fixture after the server's: the polling page is then left before the server stops.
     """
     tab.complaints.clear()
     tab.requests.clear()
@@ -103,7 +103,7 @@ def test_every_page_fits_wide_and_narrow_light_and_dark(
 def test_a_phone_shows_the_map_first_and_marks_tables_that_scroll(
     learned_shop: Running, quiet: Browser, tmp_path: Path
 ) -> None:
-    """Tables that scroll to the right have a shadow there, others have none."""
+    """Tables that scroll to the right have a shadow there; others have none."""
     pictures = []
     for size in (NARROW, WIDE):
         quiet.look(size=size)
@@ -185,14 +185,14 @@ def test_live_totals_follow_the_traffic(
     assert values(quiet, "#totals")[0] == learned_shop.get("/v1/shop/status")["decisions"]
 
 
-def test_activating_and_rolling_back_are_confirmed_and_done(
+def test_activating_and_rolling_back_ask_for_confirmation(
     learned_shop: Running, quiet: Browser
 ) -> None:
     quiet.open(f"{learned_shop.address}/console/c/shop/policies")
     quiet.click("[aria-label='Roll back to 0']")
     assert "Serve policy 0 instead of 1?" in quiet.text()
     assert "curry" in quiet.text("table")  # dinner changes from curry to the baseline
-    assert learned_shop.get("/v1/shop/policy")["version"] == 1  # nothing happened yet
+    assert learned_shop.get("/v1/shop/policy")["version"] == 1  # not before it is confirmed
     quiet.click("button.main")
     assert learned_shop.get("/v1/shop/policy")["version"] == 0
     assert "Activate" in quiet.text()
@@ -204,7 +204,7 @@ def test_activating_and_rolling_back_are_confirmed_and_done(
     quiet.until("document.querySelectorAll('.mark.good').length === 1")
 
 
-def test_hostile_labels_are_text_everywhere(quiet: Browser, tmp_path: Path) -> None:
+def test_hostile_labels_are_escaped_on_every_page(quiet: Browser, tmp_path: Path) -> None:
     with running(f"sqlite:///{tmp_path}/bad.db", tmp_path, BAD_SHOP) as shop:
         publish_learned(shop, CONTEXTS, HOSTILE)
         decision = shop.decide(HOSTILE[2], HOSTILE[1])
@@ -228,9 +228,7 @@ def test_hostile_labels_are_text_everywhere(quiet: Browser, tmp_path: Path) -> N
         quiet.leave()
 
 
-def test_an_empty_campaign_and_an_empty_service_say_so(
-    sqlite_shop: Running, quiet: Browser
-) -> None:
+def test_empty_campaigns_and_services_are_explained(sqlite_shop: Running, quiet: Browser) -> None:
     said = {
         "": ("No decisions yet", "Nothing was learned yet"),
         "/policies": ("nothing learned (0)",),
@@ -279,7 +277,7 @@ def test_the_page_of_a_decision_gives_the_reason(learned_shop: Running, quiet: B
     assert found["now"]["dinner"]["action"] == why["action"]  # sticky: kept by the user
 
 
-def test_the_page_shows_an_audit_of_this_moment(
+def test_the_page_shows_a_current_audit(
     quiet: Browser, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     settings = msgspec.structs.replace(SHOP, alpha=0.2)
@@ -308,7 +306,9 @@ def test_learning_and_auditing_from_the_console_find_the_coalition(
         quiet.until("document.querySelector('.mark.good') !== null")
         quiet.open(f"{shop.address}/console/c/shop/audit")
         policy = shop.get("/v1/shop/policy")["policy"]
-        assert policy["source"]["plain_means"]["lunch"]["cola"] > 0.25  # the mean is fooled
+        assert (
+            policy["source"]["plain_means"]["lunch"]["cola"] > 0.25
+        )  # the plain mean prefers what colluders push
         assert policy["source"]["changed"] == {"lunch": "cola", "dinner": "cola"}
         assert "no longer count" in quiet.text(".answer")
         quiet.value("document.querySelector('button.main').click()")
@@ -383,7 +383,7 @@ def test_other_sites_cannot_send_forms(sqlite_shop: Running) -> None:
             headers = {} if origin is None else {"Origin": origin}
             assert sqlite_shop.http.post(path, headers=headers).status_code == 403, path
     assert sqlite_shop.get("/v1/shop/learn")["jobs"] == []
-    # A name that was pointed at this machine by somebody else is not trusted.
+    # A foreign host name that resolves to this machine is not trusted.
     answer = sqlite_shop.http.get("/", headers={**HTML, "Host": "evil.example"})
     assert answer.status_code == 403
     assert post(sqlite_shop, version).status_code == 303
@@ -402,7 +402,7 @@ def test_pages_have_no_inline_script_and_load_only_own_files(sqlite_shop: Runnin
         assert sqlite_shop.http.get(address).status_code == 200
     scripts = sum(len(ASSETS[name].encode()) for name in ("htmx.min.js", "uplot.min.js"))
     assert scripts < 95_000
-    assert sqlite_shop.get("/")["service"] == "unswayed"  # programs get the same as before
+    assert sqlite_shop.get("/")["service"] == "unswayed"  # programs get JSON
     missing = sqlite_shop.http.get("/console/c/nope", headers=HTML)
     assert missing.status_code == 404
     assert "there is no campaign" in missing.text

@@ -80,7 +80,7 @@ def test_a_report_whose_process_was_killed_is_made_again(shop: Running) -> None:
         connection.execute("UPDATE reports SET created_ms = created_ms - 7200000")
         assert [jobs.claim(connection, "shop") for _ in range(3)] == [True, False, False]
         connection.execute('UPDATE reports SET created_ms = 0, report = \'{"day": ""}\'')
-        assert not jobs.claim(connection, "shop")  # it was made
+        assert not jobs.claim(connection, "shop")  # it is finished
 
 
 def test_a_server_makes_one_report_a_day(sqlite_shop: Running) -> None:

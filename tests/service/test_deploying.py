@@ -95,7 +95,7 @@ def wait_for(address: str) -> None:
 
 
 @pytest.mark.slow
-def test_rewarded_decisions_are_there_after_a_restart() -> None:
+def test_rewarded_decisions_survive_a_restart() -> None:
     if has_engine():
         tag, volume = f"unswayed-test-{secrets.token_hex(4)}", f"unswayed-{secrets.token_hex(4)}"
         run("docker", "build", "-q", "-f", str(DEPLOY / "Dockerfile"), "-t", tag, str(ROOT))
@@ -130,7 +130,7 @@ def open_folder() -> Iterator[Path]:
 
 
 def check_restart(started: Callable[[], AbstractContextManager[str]], key: str | None) -> None:
-    """Decide and reward, restart, and find both."""
+    """Decide and reward, restart, and check that both are still stored."""
     with started() as address:
         wait_for(address)
         with Client(address, "demo", key=key) as client:
@@ -145,8 +145,8 @@ def check_restart(started: Callable[[], AbstractContextManager[str]], key: str |
             assert [one["reward"] for one in told["rewards"]] == [1.0]
 
 
-def test_files_of_deployment_fit_the_program() -> None:
-    """Options, settings, variables and paths in them exist."""
+def test_deployment_files_name_existing_options_and_paths() -> None:
+    """The options, settings, variables and paths in deployment files exist."""
     load_configuration(DEPLOY / "shop.toml")
     assert tomllib.loads((DEPLOY / "shop.toml").read_text())["campaigns"]["shop"]["is_deferred"]
     docker = (DEPLOY / "Dockerfile").read_text()

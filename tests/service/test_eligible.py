@@ -1,4 +1,4 @@
-"""Decisions among eligible actions: exact propensities, no way to steer, and rankings."""
+"""Decisions among eligible actions: exact propensities, no manipulation, and rankings."""
 
 import time
 from collections import Counter
@@ -59,7 +59,7 @@ def test_propensities_are_exact_for_every_list(
 def test_a_list_takes_decisions_out_of_learning_and_never_moves_them(
     case: str, rng: np.random.Generator
 ) -> None:
-    """Whatever lists a coalition sends, it explores what it would have explored without them."""
+    """A coalition explores no other action with lists than without."""
     settings = CASES[case]
     serving = served(settings, rng.bytes(16))
     context, cola = settings.contexts[0], settings.actions[2]
@@ -134,7 +134,7 @@ def test_a_wrong_list_is_refused(sqlite_shop: Running) -> None:
         assert (decision.action, decision.propensity, decision.ranked) == ("cola", 1.0, ["cola"])
 
 
-def test_in_shadow_mode_the_own_action_is_on_the_list(tmp_path: Path) -> None:
+def test_in_shadow_mode_the_callers_action_must_be_listed(tmp_path: Path) -> None:
     settings = msgspec.structs.replace(SHOP, mode="shadow")
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
         body = {"user": "ann", "context": "lunch", "action": "soup", "actions": ["curry", "cola"]}

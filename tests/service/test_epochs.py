@@ -25,19 +25,19 @@ def publish(server: Running, progress: Progress) -> None:
         add_policy(connection, "shop", POLICY, job="", activate=True, progress=progress)
 
 
-def test_the_plan_is_the_one_of_the_epoch_learner() -> None:
+def test_the_plan_is_that_of_the_epoch_learner() -> None:
     start = make_plan("shop", SHOP)
     found = next_plan_of(start, SHOP, POLICY, GROWN)
     expected = next_plan(start, POLICY, schedule=Schedule(first=4), n_users=20_000)
     assert found == expected
     assert found.epoch == 1
-    # soup's lower end .25 lies above the others' upper ends at lunch
+    # at lunch the lower end of soup, .25, lies above the upper ends of the others
     assert found.rule("lunch").surviving == ("soup",)
     assert found.rule("lunch").explorer_share < 1.0
 
 
-def test_an_interval_with_an_unstated_assumption_pauses_nothing() -> None:
-    """All rewards in the log were 0 or 1, but the campaign does not state that they must be."""
+def test_intervals_under_undeclared_assumptions_exclude_nothing() -> None:
+    """All rewards so far were 0 or 1, but the campaign does not declare this range."""
     assumed = replace(POLICY, source={"intervals": {"is_assumed": True}}, sampling_errors=None)
     start = make_plan("shop", SHOP)
     assert next_plan_of(start, SHOP, assumed, GROWN).rule("lunch").surviving == SHOP.actions
@@ -58,7 +58,7 @@ def test_a_decision_that_is_not_the_largest_mean_is_rolled_out() -> None:
         np.testing.assert_array_equal(aligned(policy, SHOP).actions, policy.actions)
         rolled = next_plan_of(make_plan("shop", SHOP), SHOP, policy, replace(GROWN, age=3.9))
         assert rolled.rule("lunch").action == policy.action_labels[second]
-        # Without the action that was chosen, the largest mean of those left is.
+        # Once the chosen action is removed, the largest remaining mean is chosen.
         fewer = tuple(a for a in SHOP.actions if a != policy.action_labels[second])
         left = aligned(policy, msgspec.structs.replace(SHOP, actions=fewer))
         np.testing.assert_array_equal(left.actions, best_known(left.mean_rewards))
@@ -73,13 +73,13 @@ def test_within_an_epoch_only_the_policy_changes() -> None:
     assert all(rule.explorer_share == 1.0 for rule in found.rules)
 
 
-def test_every_epoch_that_is_over_ends() -> None:
+def test_all_epochs_that_are_over_end() -> None:
     plan = next_plan_of(make_plan("shop", SHOP), SHOP, POLICY, replace(GROWN, age=40.0))
     assert plan.epoch == 4  # 4, 8, 16 and 32 decisions a user are over
     assert plan.rule("lunch").surviving == SHOP.actions  # review epochs explore all actions again
 
 
-def test_an_alarm_is_remembered_and_more_is_explored() -> None:
+def test_an_alarm_is_kept_and_increases_exploration() -> None:
     start = make_plan("shop", SHOP)
     calm, alarmed = (
         next_plan_of(start, SHOP, POLICY, replace(GROWN, is_alarmed=is_alarmed))
@@ -91,7 +91,7 @@ def test_an_alarm_is_remembered_and_more_is_explored() -> None:
     assert next_plan_of(alarmed, changed, POLICY).is_alarmed
 
 
-def test_in_serve_mode_the_set_share_explores_the_surviving_actions() -> None:
+def test_in_serve_mode_explore_share_explores_the_surviving_actions() -> None:
     served = msgspec.structs.replace(SHOP, mode="serve", explore_share=0.3, control_share=0.2)
     plan = next_plan_of(make_plan("shop", served), served, POLICY, GROWN)
     assert plan.rule("lunch").surviving == ("soup",)
@@ -99,7 +99,7 @@ def test_in_serve_mode_the_set_share_explores_the_surviving_actions() -> None:
     assert plan.control_share == 0.2
 
 
-def test_labels_that_were_added_are_explored() -> None:
+def test_added_labels_are_explored() -> None:
     plan = next_plan_of(make_plan("shop", SHOP), SHOP, POLICY, GROWN)
     more = SHOP.with_labels(contexts=["breakfast"], actions=["tea"])
     grown = next_plan_of(plan, more, POLICY)
@@ -108,7 +108,7 @@ def test_labels_that_were_added_are_explored() -> None:
     assert grown.rule("breakfast").explorer_share == 1.0
     assert grown.rule("lunch").surviving == ("soup", "tea")
     assert grown.rule("lunch").explorer_share > plan.rule("lunch").explorer_share
-    # Also later, except in reviews: it has no estimate, so nothing excludes it.
+    # It has no estimate, so later epochs do not exclude it either.
     later = next_plan_of(grown, more, POLICY, replace(GROWN, age=16.0))
     assert later.epoch == 3
     assert later.rule("lunch").surviving == ("soup", "tea")

@@ -1,4 +1,4 @@
-"""Killed processes, full disks and lost databases: acknowledged rewards are there, exactly once."""
+"""Killed processes, full disks and lost databases: acknowledged rewards are kept, exactly once."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def is_running(pid: int) -> bool:
 
 
 def check_kept(load: Load, store: str) -> None:
-    """Every acknowledged reward is there, once, as it was acknowledged."""
+    """Check that every acknowledged reward is stored once, with the acknowledged value."""
     stored = stored_rewards(store)
     assert len(load.acknowledged) > 100
     missing = [id_ for id_ in load.acknowledged if id_ not in stored]
@@ -175,7 +175,7 @@ def test_acknowledged_rewards_survive_fifty_kills(store: str, tmp_path: Path) ->
     check_kept(load, store)
 
 
-def test_the_check_notices_a_lost_reward(tmp_path: Path) -> None:
+def test_the_check_detects_a_lost_reward(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/shop.db"
     with running(store, tmp_path) as server:
         load = Load(server.address, n_threads=2)
@@ -269,7 +269,7 @@ def test_a_store_that_becomes_read_only_gives_503_until_it_can_be_written(
     assert len(stored_rewards(sqlite_shop.store)) == 1
 
 
-def test_a_backup_that_is_put_in_place_of_the_store_is_served(sqlite_shop: Running) -> None:
+def test_a_backup_that_replaces_the_store_is_served(sqlite_shop: Running) -> None:
     back_up(sqlite_shop.store, f"sqlite:///{sqlite_shop.folder}/copy.db")
     sqlite_shop.post("/v1/shop/archive")
     visit = {"user": "ann", "context": "lunch"}
@@ -282,7 +282,7 @@ def test_a_backup_that_is_put_in_place_of_the_store_is_served(sqlite_shop: Runni
     until(lambda: sqlite_shop.call("POST", "/v1/shop/reward", reward).status_code == 200)
 
 
-def test_a_damaged_plan_is_logged_once_while_the_one_before_is_served(
+def test_a_damaged_plan_is_logged_once_while_the_previous_one_is_served(
     shop: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     with shop.prepared.database.connected() as connection, connection.transaction():
@@ -295,7 +295,7 @@ def test_a_damaged_plan_is_logged_once_while_the_one_before_is_served(
     assert [one.getMessage() for one in caplog.records] == ["a periodic task failed"]
 
 
-def test_a_lost_sqlite_file_gives_503_and_nothing_is_written_into_the_void(
+def test_a_lost_sqlite_file_gives_503_and_is_not_created_anew(
     sqlite_shop: Running,
 ) -> None:
     body = {"token": sqlite_shop.decide()["token"], "reward": 1.0}
@@ -308,7 +308,7 @@ def test_a_lost_sqlite_file_gives_503_and_nothing_is_written_into_the_void(
     for _ in range(3):
         assert sqlite_shop.refused("POST", "/v1/shop/reward", body) == (503, "store_unavailable")
     assert not (sqlite_shop.folder / "shop.db").exists()
-    (sqlite_shop.folder / "shop.db").touch()  # another file in its place is no store either
+    (sqlite_shop.folder / "shop.db").touch()  # an empty file in its place is not used
     for _ in range(3):
         assert sqlite_shop.refused("POST", "/v1/shop/reward", body) == (503, "store_unavailable")
     for name in names:
@@ -346,7 +346,7 @@ def test_a_lost_postgresql_server_gives_503_until_it_is_back(tmp_path: Path) -> 
             until(lambda: server.get("/v1/shop/status")["decisions"] == 2)
 
 
-def test_a_store_that_hangs_stops_no_other_request(postgresql: str, tmp_path: Path) -> None:
+def test_a_store_that_hangs_blocks_no_other_request(postgresql: str, tmp_path: Path) -> None:
     """Tokens with unknown keys cause a lookup in the store, and anybody can send them."""
     store = new_database(postgresql)
     pixel = "/v1/shop/shown.gif?token=kdeadbeef.x"

@@ -53,7 +53,7 @@ def test_a_forgotten_user_is_erased_and_does_not_come_back(store: str, tmp_path:
 
 
 def test_a_user_stays_forgotten_after_the_clock_was_set_back(shop: Running) -> None:
-    """Decisions made while the clock was ahead keep their stated age, and are erased."""
+    """Decisions that were made while the clock was ahead are erased, too."""
     secrets = shop.prepared.secrets
     with shop.prepared.database.connected() as connection, connection.transaction():
         there = campaign(connection, "shop")
@@ -70,7 +70,7 @@ def test_a_user_stays_forgotten_after_the_clock_was_set_back(shop: Running) -> N
     assert shop.refused("POST", "/v1/shop/reward", reward) == (410, "forgotten")
 
 
-def test_an_export_with_pseudonyms_names_nobody(tmp_path: Path) -> None:
+def test_an_export_with_pseudonyms_contains_no_user_names(tmp_path: Path) -> None:
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path) as server:
         for user in ("ann", "bob", "ann"):
             server.decide(user)
@@ -88,6 +88,6 @@ def test_an_export_with_pseudonyms_names_nobody(tmp_path: Path) -> None:
     assert not {"ann", "bob"} & {row["user"] for row in rows}
 
 
-def test_forgetting_needs_a_user(sqlite_shop: Running) -> None:
+def test_deleting_a_user_requires_a_name(sqlite_shop: Running) -> None:
     assert sqlite_shop.refused("DELETE", "/v1/shop/users") == (422, "bad_input")
     assert sqlite_shop.refused("DELETE", "/v1/other/users?user=ann") == (404, "unknown_campaign")

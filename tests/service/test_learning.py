@@ -44,7 +44,7 @@ def test_the_service_learns_the_right_policy_under_attack_and_rolls_back(
             context: max(rates, key=lambda action: np.mean(rewards[context, action]))
             for context, rates in RATES.items()
         }
-        assert naive == {"lunch": "cola", "dinner": "cola"}  # the mean is fooled
+        assert naive == {"lunch": "cola", "dinner": "cola"}  # what colluders push
         until(lambda: one.get("/v1/shop/status")["explored"] == 1_000 * 8 * 2)
         close_windows(one)
         job = learned(one)
@@ -94,7 +94,7 @@ def test_reviewed_accounts_a_stated_range_and_silence_reach_the_learner(
     server = ServerSettings(known=str(known)).checked()
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings, server=server) as shop:
         visit(shop, rng, n_users=100, visits=4, colluders=0.0)
-        # Crawlers, which never come back.
+        # Crawlers request decisions and never come back.
         silent = [{"user": f"crawler {n}", "context": "lunch"} for n in range(150)]
         shop.post("/v1/shop/decide/batch", {"decisions": silent})
         until(lambda: shop.get("/v1/shop/status")["decisions"] == 100 * 8 + 150)
@@ -112,7 +112,7 @@ def test_reviewed_accounts_a_stated_range_and_silence_reach_the_learner(
         server.checked()
 
 
-def test_learning_from_nothing_fails_with_a_sentence(sqlite_shop: Running) -> None:
+def test_learning_without_decisions_fails_with_a_message(sqlite_shop: Running) -> None:
     job = learned(sqlite_shop)
     assert job["state"] == "failed"
     assert job["result"]["error"]
@@ -120,7 +120,7 @@ def test_learning_from_nothing_fails_with_a_sentence(sqlite_shop: Running) -> No
 
 
 def test_old_jobs_are_removed(shop: Running) -> None:
-    """Otherwise a campaign that learns every minute would read a year of results every second."""
+    """Otherwise a campaign that learns every minute would soon list thousands of jobs."""
     with shop.prepared.database.connected() as connection, connection.transaction():
         for number in range(150):
             connection.execute(
@@ -136,7 +136,7 @@ def test_old_jobs_are_removed(shop: Running) -> None:
     assert shop.refused("GET", "/v1/shop/learn/old-50") == (404, "unknown_job")
 
 
-def test_jobs_of_before_the_clock_was_set_back_stop_no_learning(store: str, tmp_path: Path) -> None:
+def test_jobs_from_before_a_clock_change_do_not_block_learning(store: str, tmp_path: Path) -> None:
     settings = msgspec.structs.replace(ATTACKED, learn_every=1.0)
     with running(store, tmp_path, settings) as server:
         year = now_ms() + 366 * 86_400_000
@@ -199,7 +199,7 @@ def test_one_learner_works_at_a_time(shop: Running) -> None:
     until(lambda: shop.get(f"/v1/shop/learn/{first['id']}")["state"] == "failed", 60.0)
 
 
-def test_a_learner_that_was_killed_is_replaced(
+def test_a_killed_learner_is_replaced(
     sqlite_shop: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "_SILENCE_MS", dict.fromkeys(jobs._SILENCE_MS, 3_000))
@@ -224,7 +224,7 @@ def test_the_report_shows_the_uplift_over_users_held_back(
         ATTACKED, mode="serve", explore_share=0.1, control_share=0.5, baseline="cola", alpha=0.05
     )
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
-        # Nothing was learned, so everybody but explorers plays the baseline: there is no uplift.
+        # Before anything is learned all but explorers get the baseline, so there is no uplift.
         visit(server, rng, n_users=1_000, visits=1, colluders=0.0)
         close_windows(server)
         with server.prepared.database.connected() as connection:
@@ -237,7 +237,7 @@ def test_the_report_shows_the_uplift_over_users_held_back(
     assert same["note"].startswith("decisions under policy 0, first served ")
 
 
-def test_a_report_right_after_a_roll_out_states_that(sqlite_shop: Running) -> None:
+def test_a_report_right_after_a_rollout_explains_why_it_is_empty(sqlite_shop: Running) -> None:
     publish_learned(sqlite_shop, SHOP.contexts, SHOP.actions)
     found = sqlite_shop.get("/v1/shop/report")
     assert (found["policy"], found["decisions"]) == (1, 0)
@@ -267,8 +267,8 @@ def test_decisions_restored_from_their_rewards_are_counted(
             assert server.get("/v1/shop/status")["decisions"] == 400
 
 
-def test_the_command_of_offline_work_names_no_store() -> None:
-    """An address may hold a password, and everybody can list processes."""
+def test_the_command_line_of_background_tasks_hides_the_store() -> None:
+    """The store's address may contain a password, and every user can list processes."""
     assert len(offline_command("learn")) == 4
 
 

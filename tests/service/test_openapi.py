@@ -12,7 +12,7 @@ from tests.service.running import Running, command
 from unswayed.service.endpoints import ENDPOINTS
 
 
-def test_every_route_is_documented_and_every_reference_is_there(sqlite_shop: Running) -> None:
+def test_every_route_is_documented_and_every_reference_resolves(sqlite_shop: Running) -> None:
     document = sqlite_shop.get("/openapi.json")
     routes = {
         (method.upper(), path) for path, found in document["paths"].items() for method in found
@@ -73,5 +73,5 @@ def test_fuzzing_finds_no_server_error(tmp_path: Path) -> None:
     fuzzed(tmp_path, 200)
 
 
-def test_a_little_fuzzing_finds_no_server_error(tmp_path: Path) -> None:
+def test_a_short_fuzzing_run_finds_no_server_error(tmp_path: Path) -> None:
     fuzzed(tmp_path, 5)

@@ -59,7 +59,7 @@ def health_seconds(server: Running) -> float:
     return time.perf_counter() - start
 
 
-def test_head_is_answered_at_once(sqlite_shop: Running) -> None:
+def test_head_requests_get_an_immediate_response(sqlite_shop: Running) -> None:
     with connected(sqlite_shop) as connection:
         connection.settimeout(3.0)
         for path in (b"/healthz", b"/console/login"):
@@ -68,11 +68,11 @@ def test_head_is_answered_at_once(sqlite_shop: Running) -> None:
 
 
 @pytest.mark.parametrize("route", ["export", "report", "audit"])
-def test_head_starts_no_work(sqlite_shop: Running, route: str) -> None:
+def test_head_requests_start_no_background_task(sqlite_shop: Running, route: str) -> None:
     start = time.perf_counter()
-    # An audit of nothing would be refused with 422.
+    # With GET, an audit without decisions would get status 422.
     assert sqlite_shop.call("HEAD", f"/v1/shop/{route}").status_code == 200
-    # The processes that do the work import for longer than that.
+    # A background process would need longer than that for its imports.
     assert time.perf_counter() - start < 0.5
     assert sqlite_shop.call("HEAD", f"/v1/nobody/{route}").status_code == 404
 
@@ -97,7 +97,7 @@ def responses(connection: socket.socket) -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize("size", [1_000_000, 97, 1])
-def test_requests_are_answered_in_order_however_they_are_cut(tmp_path: Path, size: int) -> None:
+def test_requests_are_answered_in_order_however_they_are_split(tmp_path: Path, size: int) -> None:
     """Decisions and rewards that arrive in one piece take a faster path."""
     limits = ServerSettings(keep_alive_seconds=1, max_request_bytes=2_000)
     with (
@@ -121,7 +121,7 @@ def test_requests_are_answered_in_order_however_they_are_cut(tmp_path: Path, siz
         data = b"".join(one for one, _ in sent)
         for start in range(0, len(data), size):
             connection.sendall(data[start : start + size])
-        # The connection is closed when it was idle for a second.
+        # The server closes the connection after it was idle for a second.
         found = responses(connection)
     assert [status for status, _ in found] == [status for _, status in sent]
     assert json.loads(found[0][1]) == json.loads(found[-1][1])
@@ -129,7 +129,7 @@ def test_requests_are_answered_in_order_however_they_are_cut(tmp_path: Path, siz
 
 
 def test_a_stop_waits_for_open_requests(tmp_path: Path) -> None:
-    """Half of the body was sent; small and large bodies take different paths."""
+    """A part of each body is sent before the stop; small and large bodies take different paths."""
     (tmp_path / "shop.toml").write_text(TOML.format(log_requests="false"))
     ann = {"user": "ann", "context": "lunch"}
     with (
@@ -155,7 +155,7 @@ def test_a_stop_waits_for_open_requests(tmp_path: Path) -> None:
         assert process.wait(timeout=20) == 0
 
 
-def test_a_connection_that_is_to_be_closed_is_closed(sqlite_shop: Running) -> None:
+def test_a_connection_is_closed_if_the_client_asks_for_it(sqlite_shop: Running) -> None:
     for path in ("/healthz", "/v1/shop/decide"):
         with connected(sqlite_shop) as connection:
             body = {"user": "ann", "context": "lunch"}
@@ -171,10 +171,10 @@ def test_a_connection_that_is_to_be_closed_is_closed(sqlite_shop: Running) -> No
         (b"GET /healthz HTTP/1.1\r\nX-Long: " + 70_000 * b"a", 431, "headers_too_large"),
     ],
 )
-def test_unreadable_requests_get_the_one_error_shape(
+def test_malformed_requests_get_the_common_error_format(
     sqlite_shop: Running, sent: bytes, status: int, code: str
 ) -> None:
-    """Also on a connection that has served other requests."""
+    """Connections that have served other requests are no exception."""
     for first in ("", "/healthz", "/readyz"):
         with connected(sqlite_shop) as connection:
             if first:
@@ -186,8 +186,8 @@ def test_unreadable_requests_get_the_one_error_shape(
 
 
 @pytest.mark.parametrize("start", [b"X-Long: ", b""])
-def test_headers_without_an_end_are_refused(sqlite_shop: Running, start: bytes) -> None:
-    """Also in the trailers of a chunked body."""
+def test_endless_headers_are_refused(sqlite_shop: Running, start: bytes) -> None:
+    """So are endless trailers of a chunked body."""
     first = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
     if not start:
         first = b"POST /v1/shop/decide HTTP/1.1\r\nHost: localhost\r\n"
@@ -305,7 +305,7 @@ def test_unfinished_bodies_hold_a_bounded_amount_of_memory(tmp_path: Path) -> No
             response = answered.recv(65_536)
             assert response.startswith(b"HTTP/1.1 503 ")
             assert b'"busy"' in response
-        # Requests that were given up hold no memory.
+        # Requests whose clients left use no memory.
         path = "/v1/shop/decide/batch"
         until(lambda: server.call("POST", path, large).status_code == 200)
 
@@ -321,7 +321,7 @@ def configured(tmp_path: Path, *, log_requests: bool = False) -> list[str]:
     return ["--config", "shop.toml", "--store", f"sqlite:///{tmp_path}/shop.db"]
 
 
-def test_a_worker_that_gets_no_processor_is_left_alone_and_a_dead_one_replaced(
+def test_a_slow_worker_is_left_alone_and_a_dead_one_is_replaced(
     tmp_path: Path,
 ) -> None:
     options = [*configured(tmp_path), "--workers", "2"]
@@ -341,7 +341,7 @@ def test_a_worker_that_gets_no_processor_is_left_alone_and_a_dead_one_replaced(
         assert process.wait(timeout=20) == 0
 
 
-def test_workers_that_do_not_start_end_in_a_sentence() -> None:
+def test_workers_that_do_not_start_are_reported_in_one_sentence() -> None:
     def work(_: object) -> None:
         os._exit(7)
 
@@ -353,7 +353,7 @@ def test_workers_that_do_not_start_end_in_a_sentence() -> None:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_hangup_reloads_the_configuration_and_loses_no_request(
+def test_sighup_reloads_the_configuration_and_loses_no_request(
     tmp_path: Path, workers: str
 ) -> None:
     options = [*configured(tmp_path), "--workers", workers]
@@ -394,7 +394,7 @@ def test_a_hangup_reloads_the_configuration_and_loses_no_request(
         assert len(children(process.pid)) == int(workers)
         assert httpx.get(f"{address}/v1/shop").json()["settings"]["alpha"] == 0.25
         changed = httpx.patch(f"{address}/v1/shop", json={"alpha": 0.1}).json()
-        assert "wins at the next start" in changed["note"]
+        assert "overrides it at the next start" in changed["note"]
         httpx.get(
             f"{address}/v1/shop/decisions",
             params={"user": "ann-the-user"},
@@ -443,7 +443,7 @@ def test_a_store_whose_last_key_was_removed_stays_closed(sqlite_shop: Running) -
     assert page.headers["location"] == "/console/login"
 
 
-def test_a_key_for_a_store_makes_no_campaign(tmp_path: Path) -> None:
+def test_making_a_key_creates_no_campaign(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/prod.db"
     prepared = prepare(Configuration(campaigns={"shop": SHOP}), store=store, secret_path=None)
     made = unswayed(tmp_path, "serve", "--store", store, "--make-key", "shop:decide")
@@ -472,12 +472,12 @@ def test_a_policy_learned_from_a_log_is_served(tmp_path: Path) -> None:
             assert {one.action for one in decisions if one.mode == "exploit"} == {"curry"}
             assert client.get("policy")["version"] == 1
             page = httpx.get(f"{address}/console/c/week/audit", headers={"accept": "text/html"})
-            assert "Nothing was learned here" in page.text
+            assert "The service did not learn this policy" in page.text
             client.post("policy/0/activate")
             client.post("policy/1/activate")
 
 
-def test_a_campaign_of_the_configuration_begins_with_a_policy(tmp_path: Path) -> None:
+def test_a_configuration_gives_a_campaign_its_initial_policy(tmp_path: Path) -> None:
     policy = learned_policy(("lunch", "dinner"), ("soup", "curry", "cola"))
     policy.save(tmp_path / "policy.json")
     file = tmp_path / "shop.toml"
@@ -502,10 +502,12 @@ def test_the_file_takes_precedence_and_changes_are_reported(
     for settings in (SHOP, changed, changed):
         configuration = Configuration(campaigns={"shop": settings})
         prepare(configuration, store=store, secret_path=secret)
-    assert caplog.messages == ["campaign 'shop': the configuration file wins: alpha 0.1 -> 0.3."]
+    assert caplog.messages == [
+        "campaign 'shop': the configuration file changed settings: alpha 0.1 -> 0.3."
+    ]
 
 
-def test_log_lines_before_serving_are_json_too(tmp_path: Path) -> None:
+def test_log_lines_written_before_serving_are_json(tmp_path: Path) -> None:
     options = configured(tmp_path)
     (tmp_path / "shop.toml").write_text(f"{(tmp_path / 'shop.toml').read_text()}alpha = 0.2\n")
     before = load_configuration(tmp_path / "shop.toml")
@@ -514,10 +516,12 @@ def test_log_lines_before_serving_are_json_too(tmp_path: Path) -> None:
     made = unswayed(tmp_path, "serve", *options, "--make-key", "*:admin")
     assert made.returncode == 0, made.stderr
     (line,) = made.stderr.splitlines()
-    assert json.loads(line)["message"].endswith("the configuration file wins: alpha 0.2 -> 0.1.")
+    assert json.loads(line)["message"].endswith("file changed settings: alpha 0.2 -> 0.1.")
 
 
-def test_a_configuration_that_the_store_refuses_changes_nothing(store: str, tmp_path: Path) -> None:
+def test_a_configuration_that_conflicts_with_the_store_changes_nothing(
+    store: str, tmp_path: Path
+) -> None:
     age = {"age": FeatureSettings(type="number")}
     by_age = Settings(actions=("soup", "curry"), features=age)
     first = Configuration(campaigns={"shop": SHOP, "visits": by_age})

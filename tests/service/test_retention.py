@@ -1,4 +1,4 @@
-"""Old decisions are deleted with everything that belongs to them, and nothing else is."""
+"""Old decisions are deleted with their rewards and keys, and nothing else is deleted."""
 
 from collections import Counter
 from pathlib import Path
@@ -53,7 +53,7 @@ def n_rows(connection: Connection) -> dict[str, int]:
     }
 
 
-def test_decisions_are_deleted_when_they_are_old_enough(store: str, tmp_path: Path) -> None:
+def test_decisions_older_than_the_retention_are_deleted(store: str, tmp_path: Path) -> None:
     with running(store, tmp_path, SHOP) as server:
         hour = 3_600_000
         with server.prepared.database.connected() as connection, connection.transaction():
@@ -73,7 +73,7 @@ def test_decisions_are_deleted_when_they_are_old_enough(store: str, tmp_path: Pa
 
 
 def test_decisions_being_deleted_are_not_learned_from(tmp_path: Path) -> None:
-    """Within half a minute decisions may be deleted before their rewards, or after them."""
+    """Deletion takes time, and may delete decisions before their rewards or after them."""
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, SHOP) as server:
         with server.prepared.database.connected() as connection, connection.transaction():
             connection.execute("UPDATE campaigns SET created_ms = 0")
@@ -85,7 +85,7 @@ def test_decisions_being_deleted_are_not_learned_from(tmp_path: Path) -> None:
     assert kept == ["user 1"]
 
 
-def test_other_campaigns_keep_theirs(sqlite_shop: Running) -> None:
+def test_other_campaigns_keep_their_decisions(sqlite_shop: Running) -> None:
     remember(sqlite_shop, [7_200_000])
     database = sqlite_shop.prepared.database
     assert delete_old(database, "other", now_ms())
@@ -96,7 +96,7 @@ def test_other_campaigns_keep_theirs(sqlite_shop: Running) -> None:
         assert set(n_rows(connection).values()) == {0}
 
 
-def test_retention_outlasts_the_window() -> None:
+def test_retention_must_exceed_the_reward_window() -> None:
     plain = {"contexts": ["a"], "actions": ["x", "y"], "reward_window": 100.0}
     assert parsed_settings({**plain, "retention": 160.0}, "shop").retention == 160.0
     for wrong in (159.0, -1.0):

@@ -1,4 +1,4 @@
-"""Decisions, accepted rewards, and refused ones, on both databases."""
+"""Decisions, and accepted and refused rewards, on both databases."""
 
 import io
 import time
@@ -30,7 +30,7 @@ def closed(server: Running) -> dict[str, dict[str, Any]]:
     return exported(server)
 
 
-def test_a_reward_is_taken_once_and_a_repetition_gets_the_first_answer(shop: Running) -> None:
+def test_a_reward_counts_once_and_a_repetition_gets_the_first_response(shop: Running) -> None:
     decision = shop.decide()
     body = {"token": decision["token"], "reward": 1.0}
     first = shop.post("/v1/shop/reward", body)
@@ -45,7 +45,7 @@ def test_a_reward_is_taken_once_and_a_repetition_gets_the_first_answer(shop: Run
     assert pq.read_table(io.BytesIO(response.content)).to_pylist() == [row]
 
 
-def test_only_tokens_that_were_given_out_are_taken(shop: Running) -> None:
+def test_only_issued_tokens_are_accepted(shop: Running) -> None:
     token = shop.decide()["token"]
     for position in range(len(token)):
         changed = "A" if token[position] != "A" else "B"
@@ -131,7 +131,7 @@ def test_a_deferred_decision_counts_only_when_it_was_shown(shop: Running) -> Non
 
 def test_an_idempotency_key_gets_the_first_decision_again(shop: Running) -> None:
     first = shop.decide(idempotency_key="visit 7")
-    shop.post("/v1/shop/contexts", {"labels": ["brunch"]})  # by now another plan decides
+    shop.post("/v1/shop/contexts", {"labels": ["brunch"]})  # another plan is served by now
     assert shop.decide(idempotency_key="visit 7") == first
     assert shop.decide(idempotency_key="visit 8")["id"] != first["id"]
     for body in (
@@ -142,7 +142,7 @@ def test_an_idempotency_key_gets_the_first_decision_again(shop: Running) -> None
     assert len(closed(shop)) == 2
 
 
-def test_a_batch_answers_every_row_by_itself(shop: Running) -> None:
+def test_every_row_of_a_batch_gets_its_own_response(shop: Running) -> None:
     rows = [
         {"user": "ann", "context": "lunch"},
         {"user": "bob", "context": "tea"},
@@ -188,8 +188,8 @@ def test_rewards_outside_the_stated_range_are_refused(store: str, tmp_path: Path
             assert server.refused("POST", "/v1/shop/reward", body) == (422, "bad_reward")
 
 
-def test_the_reward_of_a_decision_that_was_never_recorded_brings_it_back(shop: Running) -> None:
-    """As after a crash: only the token records the decision."""
+def test_the_reward_of_an_unrecorded_decision_restores_it(shop: Running) -> None:
+    """After a crash, only the token may contain the decision."""
     decision = shop.decide("dora", "dinner")
     until(lambda: shop.get("/v1/shop/status")["decisions"] == 1)
     with shop.prepared.database.connected() as connection:
@@ -200,7 +200,7 @@ def test_the_reward_of_a_decision_that_was_never_recorded_brings_it_back(shop: R
     assert row["propensity"] == decision["propensity"]
 
 
-def test_every_decision_can_be_explained_and_comes_out_again(store: str, tmp_path: Path) -> None:
+def test_every_decision_can_be_explained_and_recomputed(store: str, tmp_path: Path) -> None:
     settings = msgspec.structs.replace(
         SHOP, mode="serve", explore_share=0.5, control_share=0.3, baseline="curry"
     )
@@ -239,7 +239,7 @@ def test_shadow_mode_returns_the_callers_action_and_counts_matches(
     assert [rows[response["id"]]["propensity"] for response in responses] == [0.5, 0.5, 0.5, None]
 
 
-def test_invalid_settings_are_named() -> None:
+def test_errors_name_the_invalid_setting() -> None:
     good = {"contexts": ["a"], "actions": ["x", "y"]}
     from unswayed.errors import InputError
     from unswayed.service.settings import parsed_settings
@@ -315,7 +315,7 @@ def test_counters_count_only_new_rewards(shop: Running) -> None:
     assert (status["decisions"], status["rewards"]) == (2, 2)
 
 
-def test_names_that_no_database_can_hold_are_the_callers_mistake(shop: Running) -> None:
+def test_names_that_a_database_cannot_store_are_refused(shop: Running) -> None:
     for method, path, body in (
         ("GET", "/v1/a%00b", None),
         ("GET", "/v1/shop/learn/a%00b", None),
@@ -331,8 +331,8 @@ def test_names_that_no_database_can_hold_are_the_callers_mistake(shop: Running) 
     assert shop.decide()["token"]
 
 
-def test_a_page_reports_what_it_shows(tmp_path: Path) -> None:
-    """With the image of a decision's token, which needs no key."""
+def test_a_page_reports_shown_decisions_by_an_image(tmp_path: Path) -> None:
+    """The image's address contains the decision's token, and needs no key."""
     settings = msgspec.structs.replace(SHOP, is_deferred=True)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
         seen, unseen = server.decide("ann"), server.decide("bob")
@@ -349,7 +349,7 @@ def test_a_page_reports_what_it_shows(tmp_path: Path) -> None:
         assert [bytes(row[0]).hex() for row in rows] == [seen["id"]] != [unseen["id"]]
 
 
-def test_unseen_decisions_do_not_count_where_activation_is_used(tmp_path: Path) -> None:
+def test_with_activation_unseen_decisions_do_not_count(tmp_path: Path) -> None:
     settings = msgspec.structs.replace(SHOP, is_deferred=True)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
         for number in range(40):

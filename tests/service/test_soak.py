@@ -146,7 +146,7 @@ def is_ready(port: int) -> bool:
 
 
 @pytest.mark.slow
-def test_a_bad_half_hour_loses_nothing(tmp_path: Path) -> None:
+def test_half_an_hour_of_faults_loses_no_reward(tmp_path: Path) -> None:
     store, chance = f"sqlite:///{tmp_path}/shop.db", random.Random(3)
     (tmp_path / "shop.toml").write_text(TOML)
     with socket.socket() as free:
@@ -214,7 +214,7 @@ def test_a_bad_half_hour_loses_nothing(tmp_path: Path) -> None:
     )
     assert problems == []
     assert "Traceback" not in (tmp_path / "log").read_text()
-    # Before the first window has closed there is nothing to learn from.
+    # There is nothing to learn from before the first window has closed.
     while states and states[-1] == "failed":
         states.pop()
     assert "failed" not in states

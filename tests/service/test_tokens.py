@@ -1,4 +1,4 @@
-"""Tokens: nobody else can make one, and keys can rotate while tokens are in use."""
+"""Tokens cannot be forged, and their keys can be rotated while tokens are in use."""
 
 import stat
 from pathlib import Path
@@ -38,7 +38,7 @@ RECORDS = st.builds(
 
 
 @given(record=RECORDS)
-def test_a_token_gives_back_its_record(record: Record) -> None:
+def test_a_token_decodes_to_its_record(record: Record) -> None:
     signer = Signer({"k": bytes(32)})
     payload = encode_record(record)
     assert signer.opened(signer.token(payload).decode()) == (record, payload)
@@ -46,7 +46,7 @@ def test_a_token_gives_back_its_record(record: Record) -> None:
 
 
 @given(record=RECORDS, other=RECORDS)
-def test_a_tag_fits_no_other_record(record: Record, other: Record) -> None:
+def test_a_tag_is_valid_for_no_other_record(record: Record, other: Record) -> None:
     if record == other:
         return
     signer, name = Signer({"k": bytes(32)}), "k."
@@ -60,13 +60,13 @@ def test_a_tag_fits_no_other_record(record: Record, other: Record) -> None:
 
 
 @given(text=st.text(max_size=200))
-def test_any_text_is_refused_in_one_shape(text: str) -> None:
+def test_any_other_text_is_refused_as_a_bad_token(text: str) -> None:
     with pytest.raises(Refusal) as refused:
         Signer({"k": bytes(32)}).opened(text)
     assert refused.value.code == "bad_token"
 
 
-def test_old_tokens_stay_good_until_their_key_is_retired(store: str, tmp_path: Path) -> None:
+def test_old_tokens_stay_valid_until_their_key_is_retired(store: str, tmp_path: Path) -> None:
     """Hosts that share a store rotate keys through it and accept each other's tokens at once."""
     with running(store, tmp_path) as one, running(store, tmp_path) as other:
         (old,) = one.get("/v1/signing-keys")["signing_keys"]
@@ -83,7 +83,7 @@ def test_old_tokens_stay_good_until_their_key_is_retired(store: str, tmp_path: P
         assert other.refused("POST", "/v1/shop/reward", body) == (403, "bad_token")
 
 
-def test_a_signing_key_takes_both_the_secret_and_the_store() -> None:
+def test_a_signing_key_depends_on_both_the_secret_and_the_store() -> None:
     secrets = Secrets(new_secret())
     assert (
         len({secrets.derived("a"), secrets.derived("b"), Secrets(new_secret()).derived("a")}) == 3
@@ -91,7 +91,7 @@ def test_a_signing_key_takes_both_the_secret_and_the_store() -> None:
     assert secrets.derived("a") == Secrets(secrets.assignment).derived("a")
 
 
-def test_the_secret_file_is_its_owners_alone_and_stays(tmp_path: Path) -> None:
+def test_the_secret_file_is_readable_by_its_owner_only_and_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "shop.secret"
     made = load_or_make(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -106,7 +106,7 @@ def test_the_secret_file_is_its_owners_alone_and_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "unswayed-secrets"}', "\xff"])
-def test_a_damaged_secret_file_is_one_sentence(tmp_path: Path, text: str) -> None:
+def test_a_damaged_secret_file_is_reported(tmp_path: Path, text: str) -> None:
     path = tmp_path / "shop.secret"
     path.write_text(text, encoding="latin-1")
     path.chmod(0o600)

@@ -32,7 +32,7 @@ console.log(JSON.stringify({ decision, same, code, status, pixel: pixel.status }
 """
 
 
-def test_it_is_that_of_the_openapi_document(tmp_path: Path) -> None:
+def test_the_client_matches_the_openapi_document(tmp_path: Path) -> None:
     subprocess.run([sys.executable, ROOT / "scripts/write-typescript-client", tmp_path], check=True)
     for name in ("index.mjs", "index.d.mts"):
         assert (CLIENT / name).read_text() == (tmp_path / name).read_text(), (
@@ -41,7 +41,7 @@ def test_it_is_that_of_the_openapi_document(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
-def test_it_decides_and_rewards(sqlite_shop: Running, tmp_path: Path) -> None:
+def test_the_client_decides_and_rewards(sqlite_shop: Running, tmp_path: Path) -> None:
     script = tmp_path / "visit.mjs"
     script.write_text(
         VISIT % (json.dumps(str(CLIENT / "index.mjs")), json.dumps(sqlite_shop.address))
@@ -57,7 +57,7 @@ def test_it_decides_and_rewards(sqlite_shop: Running, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
-def test_its_types_hold(tmp_path: Path) -> None:
+def test_the_types_of_the_client_are_checked(tmp_path: Path) -> None:
     subprocess.run(
         ["npm", "install", "--silent", "--prefix", tmp_path, "typescript@5"],
         check=True,

@@ -26,8 +26,8 @@ def unswayed(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_backup_of_a_busy_store_is_a_store(store: str, tmp_path: Path) -> None:
-    """Everything acknowledged before the backup is in it; it can be served, and restored."""
+def test_a_backup_of_a_store_in_use_can_be_served(store: str, tmp_path: Path) -> None:
+    """It contains everything that was acknowledged before, and can be restored."""
     copy, back = f"sqlite:///{tmp_path}/copy.db", f"sqlite:///{tmp_path}/back.db"
     with running(store, tmp_path) as server:
         token = server.decide("early")["token"]
@@ -46,7 +46,7 @@ def test_a_backup_of_a_busy_store_is_a_store(store: str, tmp_path: Path) -> None
     assert back_up(copy, back)["rewards"] == rows["rewards"]
     with running(back, tmp_path) as server:  # with the same secret: tokens stay valid
         server.post("/v1/shop/reward", {"token": token, "reward": 1.0})
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         back_up(store, copy)
 
 
@@ -73,7 +73,7 @@ def test_a_check_finds_damage(store: str, tmp_path: Path) -> None:
 
 
 def as_format_2(store: str) -> None:
-    """Remove from a store what format 3 added."""
+    """Undo the changes that format 3 made to a store."""
     with opened(store).connected() as connection, connection.transaction():
         for table in ("reports", "forgotten"):
             connection.execute(f"DROP TABLE {table}")
@@ -81,7 +81,9 @@ def as_format_2(store: str) -> None:
         connection.execute("UPDATE meta SET value = '2' WHERE name = 'schema'")
 
 
-def test_an_older_store_is_migrated_and_other_ones_are_refused(store: str, tmp_path: Path) -> None:
+def test_a_store_of_an_older_format_is_migrated_and_unknown_formats_are_refused(
+    store: str, tmp_path: Path
+) -> None:
     secret = tmp_path / "secret"
     prepare(CONFIGURATION, store=store, secret_path=secret)
     as_format_2(store)
@@ -98,9 +100,7 @@ def test_an_older_store_is_migrated_and_other_ones_are_refused(store: str, tmp_p
                 refused(store)
 
 
-def test_a_store_without_attributes_is_migrated_with_all_that_it_holds(
-    store: str, tmp_path: Path
-) -> None:
+def test_migrating_a_store_without_attributes_keeps_its_records(store: str, tmp_path: Path) -> None:
     """Format 4 adds attributes to decisions; those of format 3 have none."""
     with running(store, tmp_path) as server:
         found = server.decide(idempotency_key="before")
@@ -108,7 +108,7 @@ def test_a_store_without_attributes_is_migrated_with_all_that_it_holds(
         connection.execute("UPDATE meta SET value = '3' WHERE name = 'schema'")
         (row,) = connection.execute("SELECT settings FROM campaigns")
         settings = json.loads(row[0])
-        del settings["features"]  # as format 3 has it
+        del settings["features"]  # format 3 does not have them
         connection.execute("UPDATE campaigns SET settings = ?", json.dumps(settings))
     assert migrate(store) == ("3", "4")
     with running(store, tmp_path) as server:
@@ -118,7 +118,9 @@ def test_a_store_without_attributes_is_migrated_with_all_that_it_holds(
         assert (told["is_reproduced"], len(told["rewards"])) == (True, 1)
 
 
-def test_the_command_does_all_of_it(sqlite_shop: Running, tmp_path: Path) -> None:
+def test_the_store_command_checks_backs_up_and_migrates(
+    sqlite_shop: Running, tmp_path: Path
+) -> None:
     sqlite_shop.decide()
     store = ("--store", sqlite_shop.store)
 

@@ -17,9 +17,9 @@ BEST = {"lunch": "soup", "dinner": "curry"}
 def visit(
     server: Running, rng: np.random.Generator, *, n_users: int, visits: int, colluders: float
 ) -> dict[tuple[str, str], list[float]]:
-    """Send every user so often to each context; return all rewards by (context, action).
+    """Let every user visit each context several times; return rewards by (context, action).
 
-    Colluders, the first users, buy cola and nothing else.
+    The first users are colluders, who buy nothing but cola.
     """
     rewards: dict[tuple[str, str], list[float]] = {}
     for _ in range(visits):

@@ -26,12 +26,12 @@ def serve(
     SIGHUP reads the configuration again and replaces the workers one by one.
 
     config: TOML file with campaigns and limits [a campaign named demo].
-    policy: Policy that `unswayed learn` wrote, instead of --config: a campaign with the file's name
-        begins with it.
+    policy: Policy that `unswayed learn` wrote, served by a campaign named after the file; instead
+        of --config.
     host: Address to listen on.
-    port: Port; 0 takes a free one.
+    port: Port; 0 chooses a free one.
     workers: Worker processes.
-    secret: File of the secret, made if missing [UNSWAYED_SECRET, or next to SQLite's file].
+    secret: Secret file, created if missing [UNSWAYED_SECRET, or next to SQLite's file].
     known: CSV of reviewed accounts (user, status honest or fake), as `unswayed learn --known` takes
         it; used by every learning and audit.
     make_key (CAMPAIGN:ROLE): Create a key, print it and exit. Roles: decide, reward, admin; *: all
@@ -53,7 +53,7 @@ def serve(
 
     configuration = configured()
     metrics.start_logs(configuration.server)
-    # A key for an existing store needs no campaign.
+    # The demo campaign is not created just to make a key.
     is_demo = config is None and policy is None and make_key is None
     prepared = serving.prepare(None if is_demo else configuration, store=store, secret_path=secret)
     if make_key is not None:

@@ -1,4 +1,4 @@
-"""`unswayed store`: look after the store of a service."""
+"""`unswayed store`: check, back up or migrate the store of a service."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def store(
     secret: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Check a service's store, back it up while it is served, or bring it to a new format.
+    """Check a service's store, back it up while it is in use, or migrate it to the current format.
 
-    to: Where a backup goes: the address of a new store.
+    to: Address of the new store that a backup is written to.
     secret: Secret file that a check compares with the store.
     """
     from unswayed.service import upkeep
@@ -39,8 +39,8 @@ def store(
             print_json(found)
         else:
             for name, numbers in found["campaigns"].items():
-                told = ", ".join(f"{number:,} {what}" for what, number in numbers.items())
-                print_line(f"campaign {name}: {told}")
+                counts = ", ".join(f"{number:,} {what}" for what, number in numbers.items())
+                print_line(f"campaign {name}: {counts}")
             for problem in found["problems"]:
                 print_line(f"problem: {problem}")
             print_line(f"format {found['format']}; {len(found['problems'])} problems")

@@ -1,1 +1,1 @@
-"""The online service: decisions by plan, signed tokens, durable rewards, background learning."""
+"""The online service: decisions, signed tokens, durable rewards, and background learning."""

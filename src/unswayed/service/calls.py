@@ -1,4 +1,4 @@
-"""From an HTTP request to a function and back: keys, limits, bodies, and the shape of errors."""
+"""Handling of HTTP requests: keys, limits, bodies, and error responses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Headers = Mapping[bytes, bytes]
 
 
 class Reply(NamedTuple):
-    """A response other than JSON with status 200."""
+    """A complete response."""
 
     body: bytes
     status: int = 200
@@ -68,7 +68,7 @@ def refusal_of(error: BaseException, what: str) -> Refusal:
         case InputError():
             return Refusal(422, "bad_input", str(error))
         case asyncio.CancelledError():
-            return Refusal(503, "stopping", "the server stops; send it again.")
+            return Refusal(503, "stopping", "the server is stopping; send the request again.")
     logger.error("%s failed", what, exc_info=error)
     return Refusal(500, "internal", "an internal error occurred; it was logged.")
 
@@ -78,8 +78,8 @@ async def read_body(
 ) -> bytes:
     """Return the body of a request; refuse one that is too large or incomplete.
 
-    ``most`` is a limit of this request's own, in bytes. A larger body is refused, if possible
-    before it is read; so are bodies in many pieces if too much of them is unfinished in all.
+    ``most`` overrides the server's limit in bytes. A body with a stated length is refused before it
+    is read. Further pieces of bodies are refused while all unfinished bodies are too large in sum.
     """
     largest = service.server.max_request_bytes
     most = largest if most is None else most
@@ -154,7 +154,7 @@ class Endpoint:
     # roles that may call it, beside admins; None: no key is needed
     roles: tuple[Role, ...] | None = ()
     body: type | None = None
-    row: type | None = None  # of a batch, whose rows may fail one by one
+    row: type | None = None  # type of the rows of a batch, which may fail one by one
     query: Mapping[str, str] = field(default_factory=dict)  # descriptions by name
     returns: Any = dict[str, Any]
     status: int = 200
@@ -209,7 +209,7 @@ class Endpoint:
                 "request_id": request_id(headers.get(b"x-request-id")),
                 "method": self.method,
                 "route": self.path,  # not the address, which may name a user
-                # Other values are arbitrary text from the caller.
+                # Unknown names are arbitrary text from the caller.
                 "campaign": campaign if campaign in service.watcher.state.campaigns else "",
                 "status": status,
                 "milliseconds": round(1000.0 * seconds, 3),
@@ -274,7 +274,7 @@ class Endpoint:
             raise bad_request(f"the body is not JSON: {error}.", "not_json") from None
 
     def _decoded_rows(self, raw: bytes, most: int) -> Any:
-        """Return a batch with a ``Refusal`` for each malformed row; None if it is no batch.
+        """Return a batch with a ``Refusal`` for each malformed row; None if it is not a batch.
 
         If a batch is too long, only enough rows to detect that are read.
         """
@@ -302,7 +302,7 @@ async def _only_head(call: Call) -> Reply:
 def check_origin(headers: Headers) -> None:
     """Reject cross-site requests of browsers on this machine.
 
-    Without keys all programs on this machine are trusted, including its browsers.
+    Without keys every program on this machine has access, so web pages could use it by a browser.
     """
     host = headers.get(b"host", b"")
     name = host.rpartition(b":")[0] if host.rpartition(b":")[2].isdigit() else host

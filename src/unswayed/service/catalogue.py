@@ -42,14 +42,14 @@ def now_ms() -> int:
 
 
 def bump(connection: Connection) -> None:
-    """Notify every process of a change."""
+    """Increase the change counter, so that every process reloads its state."""
     connection.execute(
         "UPDATE meta SET value = CAST(CAST(value AS BIGINT) + 1 AS TEXT) WHERE name = 'change'"
     )
 
 
 def campaigns(connection: Connection, **equal: str) -> list[Campaign]:
-    """Return all campaigns ordered by name, or those with the given values."""
+    """Return the campaigns, ordered by name; with column values given, only those that match."""
     columns = "name, state, created_ms, plan, policy, settings"
     return [
         Campaign(*(*row[:-1], msgspec.json.decode(row[-1], type=Settings)))
@@ -66,21 +66,21 @@ def campaign(connection: Connection, name: str) -> Campaign:
 
 
 def locked(connection: Connection, name: str) -> Campaign:
-    """Return a campaign that no other process changes until the transaction ends.
+    """Return a campaign, locked against changes by other processes until the transaction ends.
 
-    On PostgreSQL, values read earlier may have changed.
+    On PostgreSQL it may differ from what was read before it was locked.
     """
     connection.execute("UPDATE campaigns SET plan = plan WHERE name = ?", name)
     return campaign(connection, name)
 
 
 def unknown_campaign(name: str) -> Refusal:
-    """Return the refusal of an unknown campaign."""
+    """Return the response to a request for an unknown campaign."""
     return Refusal(404, "unknown_campaign", f"there is no campaign {name[:80]!r}; create it first.")
 
 
 def create_campaign(connection: Connection, name: str, settings: Settings) -> Campaign:
-    """Create a campaign with its first plan; repeating the same request is no error."""
+    """Create a campaign with its first plan; repeating the same request is not an error."""
     check_name(name)
     text = msgspec.json.encode(settings).decode()
     row = (name, text, ACTIVE, now_ms(), 0, NOTHING_LEARNED)
@@ -89,7 +89,7 @@ def create_campaign(connection: Connection, name: str, settings: Settings) -> Ca
         there = campaign(connection, name)
         if there.settings != settings:
             raise Refusal(
-                409, "campaign_exists", f"there is a campaign {name!r} with other settings."
+                409, "campaign_exists", f"campaign {name!r} exists already with other settings."
             )
         return there
     return publish(connection, name, reason="created")
@@ -104,8 +104,8 @@ def publish(
     policy_version: int | None = None,
     progress: Progress | None = None,
 ) -> Campaign:
-    """Make the next plan of a campaign and serve it; omitted parts stay."""
-    # First of all, because it blocks other processes that publish until this one is done.
+    """Make the next plan of a campaign and serve it; omitted arguments keep their values."""
+    # This update comes first because it locks out other publishers until the transaction ends.
     connection.execute("UPDATE campaigns SET plan = plan + 1 WHERE name = ?", name)
     old = campaign(connection, name)
     settings = old.settings if settings is None else settings
@@ -117,7 +117,7 @@ def publish(
         before, played = plan_of(connection, name, old.plan_version - 1)
         is_moved = _shape(policy) != _shape(policy_of(connection, name, played))
         if is_moved and progress is None:
-            # The actions explored when this policy was last served, in the current epoch.
+            # Resume the exploration of the time when this policy was last served.
             ((last,),) = connection.select("plans", "MAX(version)", campaign=name, policy=chosen)
             if last is not None:
                 before = replace(plan_of(connection, name, last)[0], epoch=before.epoch)
@@ -145,7 +145,7 @@ def plan_of(connection: Connection, name: str, version: int) -> tuple[EpochPlan,
 
 
 def policy_of(connection: Connection, name: str, version: int) -> Policy | None:
-    """Return a policy; None for version 0, when nothing was learned."""
+    """Return a policy; None for version 0, before anything was learned."""
     if version == NOTHING_LEARNED:
         return None
     rows = connection.select("policies", "policy", campaign=name, version=version)
@@ -209,8 +209,8 @@ def change_settings(connection: Connection, name: str, settings: Settings) -> Ca
         new = settings.features.get(feature)
         if new is None or (new.type, new.bins) != (old.type, old.bins):
             raise InputError(
-                f"feature {feature!r} cannot be removed, nor get another type or other bins: it "
-                "was recorded."
+                f"feature {feature!r} cannot be removed, nor can its type or bins change: "
+                "decisions were recorded with them."
             )
     if settings == there.settings:
         return there

@@ -1,4 +1,4 @@
-"""Clients of the service; retries are idempotent."""
+"""Clients of the service, which retry requests without counting anything twice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class ServiceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServedDecision:
-    """A decision of the service; its token goes with the reward, and ``mode`` is the reason."""
+    """A decision of the service; send its ``token`` with the reward.
+
+    ``mode`` tells why the action was chosen.
+    """
 
     id: str
     action: str
@@ -42,7 +45,7 @@ class ServedDecision:
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> ServedDecision:
-        """Return the decision of a response; fields that a later service added are left out."""
+        """Parse a response; fields that later versions of the service added are ignored."""
         return cls(**{one.name: found[one.name] for one in fields(cls) if one.name in found})
 
 
@@ -54,7 +57,7 @@ def _where(context: Context) -> dict[str, Any]:
 
 
 def _waits() -> list[float | None]:
-    """Return the seconds before each retry, with jitter; None after the last try."""
+    """Return the seconds to wait after each attempt, with jitter; None after the last one."""
     seconds = [_FIRST_WAIT * 2**number * random.uniform(0.5, 1.5) for number in range(TRIES - 1)]
     return [*seconds, None]
 
@@ -65,7 +68,7 @@ def _checked(response: httpx.Response) -> Any:
         if response.is_success:
             return found
         code, message = str(found["error"]["code"]), str(found["error"]["message"])
-    except (ValueError, KeyError, TypeError):  # for example of a proxy
+    except (ValueError, KeyError, TypeError):  # such as a proxy's error page
         code, message = "no_service", f"{response.url} returned status {response.status_code}."
     raise ServiceError(response.status_code, code, message)
 
@@ -81,13 +84,13 @@ class Client:
     Parameters
     ----------
     address
-        Such as ``http://127.0.0.1:8321``.
+        Address of the service, such as ``http://127.0.0.1:8321``.
     campaign
-        Its name.
+        Name of the campaign.
     key
         A key of role decide, reward or admin, if the service needs one.
     timeout
-        Seconds for each try.
+        Timeout of each attempt, in seconds.
 
     Notes
     -----
@@ -118,8 +121,8 @@ class Client:
     ) -> ServedDecision:
         """Return a decision.
 
-        ``context`` is its name, or in a campaign with features a mapping of attributes; ``more``
-        holds further fields of the request, such as ``actions``.
+        ``context`` is the name of a context or, in a campaign with features, a mapping of
+        attributes; ``more`` are further fields of the request, such as ``actions``.
         """
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
         body = {"user": user, **_where(context), "idempotency_key": key, **more}
@@ -128,7 +131,7 @@ class Client:
     def decide_many(
         self, rows: Iterable[tuple[str, Context]], *, idempotency_key: str | None = None
     ) -> list[ServedDecision | ServiceError]:
-        """Return a decision, or an error, for each (user, context); the key is for all of them."""
+        """Return a decision or an error for each (user, context); one key covers the batch."""
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
         decisions = [
             {"user": user, **_where(context), "idempotency_key": f"{key}-{number}"}
@@ -167,7 +170,7 @@ class Client:
     def pixel(self, token: str) -> str:
         """Return the address of an image that reports a decision as shown when a page loads it.
 
-        It needs no key; put the address at which browsers reach the service in front of it.
+        It needs no key. Prepend the address at which browsers reach the service.
         """
         return f"{self._path}/shown.gif?token={token}"
 
@@ -216,7 +219,7 @@ Parameters = ParamSpec("Parameters")
 def _awaited(
     method: Callable[Concatenate[Client, Parameters], Result],
 ) -> Callable[Concatenate[Any, Parameters], Awaitable[Result]]:
-    """Return a method of ``Client`` as one of ``AsyncClient``, whose ``_ask`` is awaited."""
+    """Type a method of ``Client`` as a coroutine, which it is with ``AsyncClient._ask``."""
     return cast("Callable[Concatenate[Any, Parameters], Awaitable[Result]]", method)
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from unswayed.errors import InputError, option
 
-#: Increase when tables or their contents change, and add the migration below. Since format 4
-#: decisions may hold attributes, and settings features.
+#: Increase when tables or their contents change, and add the migration below. Format 4 added
+#: attributes to decisions, and features to settings.
 SCHEMA_VERSION = "4"
 
 _MIGRATES_FROM = ("2", "3")  # Formats that can be migrated; missing tables are created in any case
@@ -99,10 +99,7 @@ class Database:
         self.path = Path(path).absolute()
 
     def connect(self) -> Connection:
-        """Open the file, which must be there: a lost one is not replaced by an empty one.
-
-        ``StoreError`` if that fails.
-        """
+        """Open the file; raise ``StoreError`` if it is missing, instead of creating it."""
         try:
             connection = sqlite3.connect(
                 f"{self.path.as_uri()}?mode=rw",
@@ -123,8 +120,8 @@ class Database:
         Other users of the machine cannot read the file.
         """
         try:
-            # Only if it is new: closing any handle of a file releases the locks that SQLite holds
-            # on it in this process.
+            # An existing file is not opened here: closing any handle of a file releases the locks
+            # that SQLite holds on it in this process.
             with suppress(FileExistsError):
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         except OSError as error:
@@ -134,7 +131,7 @@ class Database:
 
     @contextmanager
     def learner_lock(self) -> Iterator[None]:
-        """Hold the lock that one learner can hold at a time; it is released with the process."""
+        """Hold the learner's lock, which one process has at a time and which ends with it."""
         handle = os.open(f"{self.path}.learner", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -144,7 +141,7 @@ class Database:
 
     @contextmanager
     def connected(self) -> Iterator[Connection]:
-        """Open a connection and close it."""
+        """Yield a connection, and close it afterwards."""
         connection = self.connect()
         try:
             yield connection
@@ -174,7 +171,7 @@ class Connection:
             raise StoreError(str(error)) from error
 
     def stream(self, sql: str, *values: Any) -> Generator[Row]:
-        """Yield the rows of a statement, few of them in memory at a time; within ``reading``."""
+        """Yield the rows of a statement without loading them all; use it within ``reading``."""
         try:
             yield from self._connection.execute(sql, values)
         except sqlite3.Error as error:
@@ -186,21 +183,24 @@ class Connection:
         return [f"the file is damaged: {row[0]}." for row in rows if row[0] != "ok"]
 
     def select(self, table: str, columns: str = "", more: str = "", **equal: Any) -> list[Row]:
-        """Return columns, by default all, of the rows in which others have the values given.
+        """Return columns, by default all, of the rows that have the values of ``equal``.
 
-        ``more`` ends the statement.
+        ``more`` is appended to the statement.
         """
         columns = columns or ", ".join(COLUMNS[table])
         where = " AND ".join(f"{name} = ?" for name in equal) or "TRUE"
         return self.execute(f"SELECT {columns} FROM {table} WHERE {where} {more}", *equal.values())
 
     def meta(self, name: str) -> str | None:
-        """Return a value that the store keeps about itself."""
+        """Return a value of the table ``meta``, or None."""
         rows = self.select("meta", "value", name=name)
         return str(rows[0][0]) if rows else None
 
     def insert(self, table: str, rows: Sequence[Row], more: str = "") -> list[Row]:
-        """Insert whole rows, many in a statement that ends with ``more``; return the results."""
+        """Insert whole rows, many per statement, and return the results.
+
+        ``more`` is appended to each statement.
+        """
         found: list[Row] = []
         for start in range(0, len(rows), _MOST_ROWS):
             part = rows[start : start + _MOST_ROWS]
@@ -210,9 +210,9 @@ class Connection:
         return found
 
     def insert_new(self, table: str, rows: Sequence[Row]) -> list[bool]:
-        """Insert rows whose key is not there yet, and say for each whether it was inserted.
+        """Insert the rows whose key is new, and return for each row whether it was inserted.
 
-        Of rows with equal keys the first is inserted.
+        Of several rows with the same key, the first is inserted.
         """
         n_keys = _N_KEYS[table]
         first: dict[Row, int] = {}
@@ -225,7 +225,7 @@ class Connection:
         return [number in inserted for number in range(len(rows))]
 
     def same_keys(self, table: str, rows: Sequence[Row]) -> list[Row | None]:
-        """Return the stored row with each of these keys, None if there is none."""
+        """Return the stored row with the key of each given row, None if there is none."""
         columns, n_keys = COLUMNS[table], _N_KEYS[table]
         stored = ", ".join(f"it.{name}" for name in columns)
         matching = " AND ".join(f"it.{columns[n]} = asked.column{n + 1}" for n in range(n_keys))
@@ -272,17 +272,17 @@ class Connection:
                 self.execute("ROLLBACK")
 
     def close(self) -> None:
-        """Close the connection; a transaction that was not committed is undone."""
+        """Close the connection; an uncommitted transaction is rolled back."""
         self._connection.close()
 
 
 def _marks(rows: Sequence[Row]) -> str:
-    """Return the parameters of the values of rows."""
+    """Return the placeholders for the values of rows."""
     return ", ".join([f"({', '.join('?' * len(rows[0]))})"] * len(rows))
 
 
 def make_tables(connection: Connection, types: Mapping[str, str], *, migrates: bool) -> None:
-    """Create missing tables; refuse those of another version."""
+    """Create missing tables; refuse a store of another format."""
     for table, (key, others) in _TABLES.items():
         columns = [f"{column} NOT NULL" for column in f"{key}, {others}".strip(", ").split(", ")]
         if key:
@@ -299,10 +299,10 @@ def make_tables(connection: Connection, types: Mapping[str, str], *, migrates: b
 
 
 def format_of(connection: Connection, *, is_older_good: bool = False) -> str:
-    """Return the format of a store, or refuse it."""
+    """Return the format of a store, or raise an error if it cannot be used."""
     found = connection.meta("schema")
     if found is None:
-        raise InputError("this is no store of unswayed; name another one.")
+        raise InputError("this is not a store of unswayed; name another one.")
     if found == SCHEMA_VERSION or (is_older_good and found in _MIGRATES_FROM):
         return found
     mend = (
@@ -317,7 +317,7 @@ def format_of(connection: Connection, *, is_older_good: bool = False) -> str:
 
 
 def opened(url: str) -> Database:
-    """Return the database of an address: ``sqlite:///FILE`` or ``postgresql://…``."""
+    """Return the database at an address: ``sqlite:///FILE`` or ``postgresql://…``."""
     if url.startswith("sqlite:///"):
         return Database(url)
     if url.startswith(("postgresql://", "postgres://")):

@@ -35,11 +35,11 @@ _IDS_AT_ONCE = 256  # Ours: number of ids whose random bytes are drawn in one sy
 
 SHADOW, SUBSTITUTE = "shadow", "substitute"
 
-# Ours: maximum number of actions with eligible lists, which take a bit per action in the token
+# Ours: maximum number of actions if callers list eligible ones; each action is a bit of the token
 MOST_ACTIONS = 8_000
-_SURELY_SHORT = 64  # Characters take at most four bytes, and labels may have 256
-OTHER_LEVEL = "(other)"  # Level of values that are not declared for a feature
-MOST_BYTES = 1_024  # Ours: maximum bytes of all texts of a request, so that a token stays short
+_SURELY_SHORT = 64  # Characters that surely fit the 256 bytes of a label, at four bytes each
+OTHER_LEVEL = "(other)"  # Level that stands for rare or undeclared values of a category
+MOST_BYTES = 1_024  # Ours: maximum bytes of a request's text attributes, which the token contains
 
 Attributes = dict[str, str | float | None]
 
@@ -50,17 +50,17 @@ class DecideRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Parameters
     ----------
     attributes
-        Instead of the context in a campaign with features: their values, null where one is missing.
+        Values of the features, null if missing; replaces the context in a campaign with features.
     idempotency_key
-        The same key again gets the first decision again.
+        A repeated request with the same key gets the first decision.
     is_deferred
-        Whether this decision counts only once it is activated; the campaign's setting if left out.
+        Whether this decision counts only once it is activated. Default: the campaign's setting.
     action, propensity
-        In shadow mode the caller's own action, and with what probability it was chosen if known.
+        In shadow mode: the caller's own action, and the probability of choosing it, if known.
     actions
-        Actions to choose from, such as those in stock; all if left out.
+        Actions to choose from, such as those in stock. Default: all actions.
     top
-        How many actions to rank in the response; the first one is the decision.
+        Number of actions to rank in the response; the first one is the decision.
     """
 
     user: str | int
@@ -75,11 +75,11 @@ class DecideRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DecideResponse(msgspec.Struct, frozen=True, gc=False):
-    """The response; ``token`` goes with the reward, and ``mode`` is the reason.
+    """A decision; send its ``token`` with the reward. ``mode`` tells why the action was chosen.
 
-    ``ranked`` has the decision first, and then suggestions that nothing is learned from. With
-    attributes, ``leaf`` is the rule that they fulfil; if a value is unknown there is none,
-    ``is_known`` is false, and the action is the fallback.
+    ``ranked`` lists the decision first, then further suggestions, which are not learned from. In a
+    campaign with features, ``leaf`` is the rule that the attributes satisfy. If a value is unknown,
+    ``leaf`` is null, ``is_known`` is false, and the action is the policy's default.
     """
 
     id: str
@@ -126,14 +126,14 @@ class Ranking:
         return found
 
     def ruling(self, due: Ruling, context: str, eligible: frozenset[str]) -> Ruling:
-        """Return the ruling among eligible actions, with its exact propensity.
+        """Return the ruling restricted to eligible actions, with its exact propensity.
 
         P(a | list) = p(a) + [a is the substitute] · sum of p(b) over b that are not on the list.
         """
         substitute = next(one for one in self.ranked(context) if one in eligible)
         is_due = due.action in eligible
         action = str(due.action) if is_due else substitute
-        # The propensities of all actions that can be chosen.
+        # The probability of each action without the list.
         rule, held = self.plan.rule(context), self.plan.control_share
         explored = (1.0 - held) * (rule.explorer_share / len(rule.surviving))
         due_with = dict.fromkeys(rule.surviving, explored)
@@ -144,7 +144,7 @@ class Ranking:
         if action == substitute:
             propensity += sum(p for other, p in due_with.items() if other not in eligible)
         return due._replace(
-            mode=due.mode if is_due else SUBSTITUTE,  # type: ignore[arg-type]  # one more mode
+            mode=due.mode if is_due else SUBSTITUTE,  # type: ignore[arg-type]  # no plan has it
             action=action,
             propensity=min(propensity, 1.0),
             mode_propensity=due.mode_propensity if is_due else 1.0,
@@ -166,14 +166,14 @@ def checked_list(names: Sequence[str | int], actions: Labels) -> frozenset[str]:
 
 
 def as_bits(eligible: frozenset[str], plan: EpochPlan) -> bytes:
-    """Return a list as a bit for each action of a plan."""
+    """Encode eligible actions as one bit for each action of a plan."""
     is_on = np.zeros(len(plan.actions), np.bool_)
     is_on[plan.actions.codes(eligible)] = True
     return np.packbits(is_on, bitorder="little").tobytes()
 
 
 def from_bits(bits: bytes, plan: EpochPlan) -> list[str]:
-    """Return the list that ``as_bits`` made.
+    """Decode the result of ``as_bits``.
 
     >>> plan = EpochPlan.start("shop", ["lunch"], ["soup", "curry", "cola"])
     >>> from_bits(as_bits(frozenset({"cola", "soup"}), plan), plan)
@@ -184,11 +184,11 @@ def from_bits(bits: bytes, plan: EpochPlan) -> list[str]:
 
 
 _drawn: list[bytes] = []
-os.register_at_fork(after_in_child=_drawn.clear)  # two processes would otherwise draw equal ids
+os.register_at_fork(after_in_child=_drawn.clear)  # otherwise processes would share ids
 
 
 def _new_id(time_ms: int) -> bytes:
-    """Return the id of a decision; the system draws the random bytes of many at once."""
+    """Return a new id of a decision; the random bytes of many are drawn in one system call."""
     if not _drawn:
         data = os.urandom(_RANDOM_BYTES * _IDS_AT_ONCE)
         _drawn.extend(data[n : n + _RANDOM_BYTES] for n in range(0, len(data), _RANDOM_BYTES))
@@ -196,9 +196,9 @@ def _new_id(time_ms: int) -> bytes:
 
 
 class Serving(Campaign, frozen=True, eq=False):
-    """A campaign as a process serves it; a decision is a pure function of this and the request.
+    """A campaign with all that a process needs to decide.
 
-    ``partition`` is that of its attributes, if it has features.
+    ``partition`` maps attributes to leaves if the campaign has features.
     """
 
     contexts: frozenset[str]
@@ -226,7 +226,7 @@ class Serving(Campaign, frozen=True, eq=False):
         )
 
     def now(self) -> int:
-        """Return the time of a decision, never before the campaign was created."""
+        """Return the current time, but never one before the campaign was created."""
         return max(now_ms(), self.created_ms)
 
     def decided(self, request: DecideRequest, time_ms: int) -> Record:
@@ -249,7 +249,7 @@ class Serving(Campaign, frozen=True, eq=False):
         own = self._own(request)
         action, propensity = (str(ruling.action), ruling.propensity) if own is None else own
         if eligible is not None and action not in eligible:
-            raise bad_request("'action' is not among 'actions'; give what was shown.")
+            raise bad_request("'action' must be one of 'actions'; give the action that was shown.")
         is_deferred = request.is_deferred
         return Record(
             self.name,
@@ -285,7 +285,7 @@ class Serving(Campaign, frozen=True, eq=False):
         return NO_LEAF if leaf is None else leaf, attributes
 
     def response(self, record: Record, request: DecideRequest, token: bytes) -> bytes:
-        """Return the response to a request as JSON; the decision may be an earlier one."""
+        """Return the response as JSON; a repeated request may get an earlier decision."""
         ranked: list[str] | msgspec.UnsetType = msgspec.UNSET
         if request.top is not None:
             eligible = None if request.actions is None else {*map(str, request.actions)}
@@ -337,19 +337,18 @@ def check_name(kind: str, text: str) -> None:
 
 
 def play_of(id_: bytes) -> int:
-    """Return the play number that an id encodes: 62 of its random bits.
+    """Return the play number of a decision: 62 random bits of its id.
 
-    Play numbers only have to differ, so that draws for each play are independent; no server has to
-    count them.
+    Draws are independent if play numbers differ, so no server has to count plays.
     """
     return int.from_bytes(id_[-8:], "big") >> 2
 
 
 def read_attributes(settings: Settings, given: Mapping[str, Any]) -> Attributes:
-    """Return the attributes of a request as recorded, or refuse them.
+    """Return the attributes of a request as they are recorded, or refuse them.
 
-    Omitted attributes are missing values. A number with declared bins is the lower edge of its bin.
-    Of a category with declared levels any other value is ``OTHER_LEVEL``.
+    Omitted attributes are missing values. If bins are declared, a number becomes the lower edge of
+    its bin; if levels are declared, any other value becomes ``OTHER_LEVEL``.
     """
     for name in given.keys() - settings.features.keys():
         raise _refused(f"there is no feature {suggested(name, sorted(settings.features))}")
@@ -370,7 +369,7 @@ def _value(name: str, feature: FeatureSettings, value: Any) -> str | float | Non
             raise _refused(f"attribute {name!r} must be a finite number, or null.")
         if not feature.bins:
             return float(value)
-        # The lower edge of the bin; the first bin has none.
+        # The first bin has no lower edge, so a number below its upper edge stands for it.
         first, place = feature.bins[0], bisect_right(feature.bins, value)
         below = min(first - 1.0, math.nextafter(first, -math.inf))
         return feature.bins[place - 1] if place else below
@@ -390,7 +389,7 @@ def _refused(message: str) -> Refusal:
 
 
 def leaf_of(partition: Partition, attributes: Attributes) -> str | None:
-    """Return the leaf of recorded attributes; None if a value is unknown where it matters."""
+    """Return the leaf of recorded attributes; None if a split does not know a value."""
     placed: dict[str, Any] = {}
     for feature in partition.features:
         value = attributes.get(feature.name)
@@ -403,7 +402,7 @@ _SOME_CONTEXTS = 5
 
 
 def unknown_context(campaign: str, context: str, known: Collection[str]) -> Refusal:
-    """Return the refusal of an undeclared context."""
+    """Return the response to a request with an undeclared context."""
     if not context:
         return Refusal(422, "bad_body", "the body lacks the field 'context'.")
     some = ", ".join(repr(name[:80]) for name in islice(known, _SOME_CONTEXTS))

@@ -31,7 +31,7 @@ from unswayed.service.settings import Settings, check_label, parsed_settings
 _PIECE = 1 << 16  # Ours: bytes per piece of an export
 _SETTLED_SECONDS = 1.0  # Ours: time until all processes know a change and have written their queues
 
-#: A transparent dot.
+#: A transparent GIF of one pixel.
 _DOT = bytes.fromhex(
     "47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b"
 )
@@ -47,7 +47,7 @@ ENDPOINTS: list[Endpoint] = []
 def _route(
     method: str, path: str, summary: str = "", **more: Any
 ) -> Callable[[HandlerT], HandlerT]:
-    """Return a decorator that adds a route; its summary is the function's, unless it is given."""
+    """Return a decorator that adds a route; the default summary is the function's first line."""
 
     def add(handler: HandlerT) -> HandlerT:
         text = summary or (handler.__doc__ or "").partition("\n")[0]
@@ -65,9 +65,10 @@ _get, _post, _patch, _delete = (
 def _of_store(
     method: str, path: str, name: str, summary: str, work: Callable[..., Any], *, field: str = ""
 ) -> Handler:
-    """Add a route that calls a function with the store and the names in its path.
+    """Add a route that calls a function with a connection and the parameters of the path.
 
-    ``field`` holds its result, if it is given. What is not a GET is one transaction.
+    If ``field`` is given, the response is an object with the result in this field. Methods other
+    than GET run in a transaction.
     """
     names = re.findall(r"{(\w+)}", path)
 
@@ -119,7 +120,7 @@ class NewGlobalKey(NewKey, frozen=True, forbid_unknown_fields=True):
 
 @_post(f"{_V1}/decide", roles=("decide",), body=DecideRequest, returns=DecideResponse)
 async def decide(call: Call) -> Reply:
-    """Which action to show a user in a context, with a token for its reward."""
+    """Choose an action for a user in a context, and return a token for its reward."""
     (response,) = await call.service.decide(call.campaign, (call.body,))
     if isinstance(response, Refusal):
         raise response
@@ -128,7 +129,7 @@ async def decide(call: Call) -> Reply:
 
 @_post(f"{_V1}/decide/batch", roles=("decide",), body=DecideBatch, row=DecideRequest)
 async def decide_batch(call: Call) -> Reply:
-    """Many decisions; each has its own error."""
+    """Make many decisions; each row gets its own result or error."""
     asked = _checked_batch(call, call.body.decisions)
     responses = await call.service.decide(call.campaign, asked)
     rows = [row.body() if isinstance(row, Refusal) else row for row in responses]
@@ -145,7 +146,7 @@ async def activate(call: Call) -> ActivateResponse:
 
 @_get(f"{_V1}/shown.gif", roles=None, query={"token": "The decision's token."}, returns=bytes)
 async def shown(call: Call) -> Reply:
-    """Report the same from a page, by an image that it loads."""
+    """Report that a decision was shown by loading an image, which needs no key."""
     await call.service.activate(call.campaign, ActivateRequest(call.query.get("token", "")))
     return Reply(_DOT, content_type=b"image/gif", headers=((b"cache-control", b"no-store"),))
 
@@ -161,7 +162,7 @@ async def reward(call: Call) -> RewardResponse:
 
 @_post(f"{_V1}/reward/batch", roles=("reward",), body=RewardBatch, row=RewardRequest)
 async def reward_batch(call: Call) -> dict[str, Any]:
-    """Many rewards; each has its own error."""
+    """Report many rewards; each row gets its own result or error."""
     asked = _checked_batch(call, call.body.rewards)
     responses = await call.service.reward(call.campaign, asked)
     return {"rewards": [msgspec.Raw(r.body()) if isinstance(r, Refusal) else r for r in responses]}
@@ -220,7 +221,7 @@ list_campaigns = _of_store(
     "GET",
     "/v1/campaigns",
     "list_campaigns",
-    "All campaigns.",
+    "List all campaigns.",
     catalogue.campaigns,
     field="campaigns",
 )
@@ -233,10 +234,10 @@ async def create_campaign(call: Call) -> Campaign:
     return await call.change(catalogue.create_campaign, call.body.name, settings)
 
 
-@_get(f"{_V1}/keys", "The campaign's keys, without their secrets.")
-@_get("/v1/keys", "All keys, without their secrets.")
+@_get(f"{_V1}/keys", "List the campaign's keys, without their secrets.")
+@_get("/v1/keys", "List all keys, without their secrets.")
 async def list_keys(call: Call) -> dict[str, Any]:
-    """Return the keys of a campaign, or of all; never what they are."""
+    """Return the keys of one or all campaigns, without their secrets."""
     found = await call.read(keys.all_keys)
     return {
         "keys": [
@@ -265,7 +266,7 @@ async def remove_key(call: Call) -> dict[str, Any]:
 
 @_get("/v1/signing-keys")
 async def list_signing_keys(call: Call) -> dict[str, Any]:
-    """Ids of the signing keys."""
+    """List the ids of the signing keys."""
     return {"signing_keys": list(call.service.watcher.signer.keys)}
 
 
@@ -298,7 +299,7 @@ async def change_campaign(call: Call) -> Any:
     found = await call.change(_with_settings, call.campaign, change)
     if call.campaign not in call.service.configured:
         return found
-    note = "the configuration file has this campaign, and wins at the next start."
+    note = "the configuration file has this campaign, and overrides it at the next start."
     return {**msgspec.to_builtins(found), "note": note}
 
 
@@ -322,10 +323,10 @@ async def delete_campaign(call: Call) -> dict[str, Any]:
 
 
 archive_campaign = _of_store(
-    "POST", f"{_V1}/archive", "archive_campaign", "Stop deciding.", catalogue.archive
+    "POST", f"{_V1}/archive", "archive_campaign", "Stop making decisions.", catalogue.archive
 )
 restore_campaign = _of_store(
-    "POST", f"{_V1}/restore", "restore_campaign", "Resume deciding.", catalogue.restore
+    "POST", f"{_V1}/restore", "restore_campaign", "Resume making decisions.", catalogue.restore
 )
 
 
@@ -380,7 +381,7 @@ list_policies = _of_store(
     "GET",
     f"{_V1}/policy/versions",
     "list_policies",
-    "All versions of the policy.",
+    "List all versions of the policy.",
     catalogue.policy_versions,
     field="versions",
 )
@@ -393,7 +394,7 @@ activate_version = _of_store(
     "POST",
     f"{_V1}/policy/{{version}}/activate",
     "activate_version",
-    "Serve a version; an older one to roll back.",
+    "Serve a version; choose an older one to roll back.",
     lambda store, name, version: catalogue.activate_policy(store, name, _version(version)),
 )
 
@@ -408,21 +409,28 @@ async def learn(call: Call) -> jobs.Job:
 
 
 list_jobs = _of_store(
-    "GET", f"{_V1}/learn", "list_jobs", "Learning jobs, newest first.", jobs.jobs_of, field="jobs"
+    "GET",
+    f"{_V1}/learn",
+    "list_jobs",
+    "List learning jobs, newest first.",
+    jobs.jobs_of,
+    field="jobs",
 )
 show_job = _of_store(
     "GET", f"{_V1}/learn/{{job}}", "show_job", "Show a job and its progress.", jobs.job_of
 )
-status = _of_store("GET", f"{_V1}/status", "status", "Progress of exploration.", jobs.status)
+status = _of_store(
+    "GET", f"{_V1}/status", "status", "Show the progress of exploration.", jobs.status
+)
 
 
 @_get(
     f"{_V1}/report",
-    query={"policy": "Version of the policy; the one that is served by default."},
+    query={"policy": "Version of the policy; by default the one that is served."},
     is_slow=True,
 )
 async def report(call: Call) -> Reply:
-    """Uplift over the control group; shadow matches."""
+    """Compare the policy with the control group and with shadow decisions."""
     pieces = _offline(call, "report", _numbers(call, policy="a version such as 3"))
     return Reply(b"".join([piece async for piece in pieces]))
 
@@ -431,7 +439,7 @@ list_reports = _of_store(
     "GET",
     f"{_V1}/reports",
     "list_reports",
-    "Daily reports, newest first.",
+    "List daily reports, newest first.",
     jobs.reports_of,
     field="reports",
 )
@@ -442,7 +450,7 @@ show_report = _of_store(
 
 @_get(f"{_V1}/audit", is_slow=True)
 async def audit(call: Call) -> dict[str, Any]:
-    """Whether explored decisions were attacked, and by whom."""
+    """Audit explored decisions: whether they were attacked, and by which accounts."""
     text = b"".join([piece async for piece in _offline(call, "audit", {})])
     found: dict[str, Any] = json.loads(text)
     if "refused" in found:
@@ -451,7 +459,7 @@ async def audit(call: Call) -> dict[str, Any]:
 
 
 def _numbers(call: Call, **meanings: str) -> dict[str, Any]:
-    """Return the given ones of some numeric query parameters."""
+    """Parse the numeric query parameters that were given."""
     return {
         name: _number(call.query[name], f"{name} is {meaning}.", 14)
         for name, meaning in meanings.items()
@@ -464,13 +472,13 @@ def _numbers(call: Call, **meanings: str) -> dict[str, Any]:
     query={
         "since_ms": "Decisions from this time on, in milliseconds since 1970.",
         "until_ms": "Decisions before this time.",
-        "pseudonyms": "true: users get names that say nothing without the secret.",
+        "pseudonyms": "true: replace users by pseudonyms that are keyed with the secret.",
     },
     returns=bytes,
     is_slow=True,
 )
 async def export(call: Call) -> StreamingResponse:
-    """Decisions whose windows are closed, as Parquet."""
+    """Export the decisions whose reward windows are closed, as Parquet."""
     since = "milliseconds since 1970"
     between = _numbers(call, since_ms=since, until_ms=since)
     if call.query.get("pseudonyms", "false") not in ("true", "false"):
@@ -489,7 +497,7 @@ async def export(call: Call) -> StreamingResponse:
     return StreamingResponse(whole(), media_type="application/vnd.apache.parquet", headers=headers)
 
 
-@_get(f"{_V1}/decisions", query={"user": "Those of one user, and the user's current actions."})
+@_get(f"{_V1}/decisions", query={"user": "List one user's decisions and current actions."})
 async def list_decisions(call: Call) -> dict[str, Any]:
     """List the latest decisions and their rewards."""
     user = call.query.get("user")
@@ -504,7 +512,7 @@ async def list_decisions(call: Call) -> dict[str, Any]:
 
 @_delete(f"{_V1}/users", query={"user": "The user."})
 async def forget_user(call: Call) -> dict[str, Any]:
-    """Delete all that was recorded of a user."""
+    """Delete all records of a user."""
     user = check_label("user", call.query.get("user", ""))
     database, secret = call.service.database, call.service.watcher.secrets.assignment
     await call.change(records.refuse_tokens, call.campaign, user, secret)
@@ -577,7 +585,7 @@ _PATTERNS = {
 
 
 def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
-    """Return the document of some routes."""
+    """Return the OpenAPI document of some routes."""
     listed = list(endpoints)
     types = [*(one.body for one in listed), *(one.returns for one in listed)]
     structs = dict.fromkeys(filter(_is_struct, types))

@@ -16,7 +16,7 @@ Given = TypeVar("Given")
 Made = TypeVar("Made")
 
 
-class Refusal(Exception):  # noqa: N818  # it is a response, and not always an error of ours
+class Refusal(Exception):  # noqa: N818  # it is a response
     """A request that cannot be served: an HTTP status, a code for programs, a message for people.
 
     Every error of the service has the body ``{"error": {"code": …, "message": …}}``.
@@ -34,7 +34,7 @@ class Refusal(Exception):  # noqa: N818  # it is a response, and not always an e
 
 
 def each(rows: Iterable[Given | Refusal], work: Callable[[Given], Made]) -> list[Made | Refusal]:
-    """Apply a function to each row of a batch; refused rows stay refusals."""
+    """Apply a function to each row of a batch; rows that are refusals already are kept."""
     made: list[Made | Refusal] = []
     for row in rows:
         try:
@@ -45,12 +45,12 @@ def each(rows: Iterable[Given | Refusal], work: Callable[[Given], Made]) -> list
 
 
 def bad_request(message: str, code: str = "bad_request") -> Refusal:
-    """Return a refusal of a malformed request."""
+    """Return the response to a malformed request."""
     return Refusal(400, code, message)
 
 
 def store_unavailable() -> Refusal:
-    """Return the refusal of requests while the store cannot be written."""
+    """Return the response to requests while the store cannot be written."""
     return Refusal(
         503,
         "store_unavailable",
@@ -98,7 +98,7 @@ def suggested(typed: str, known: Sequence[str]) -> str:
     return f"{visible(typed, most=LABEL_LENGTH)!r}; {hint}"
 
 
-@cache  # all rows of a batch may be wrong
+@cache  # a batch may need it for every row
 def _fields(kind: Any) -> tuple[str, ...]:
     """Return the names of all fields of a body, including those of nested ones, in order."""
     info = msgspec.inspect.type_info(kind)

@@ -31,7 +31,7 @@ OPEN = (QUEUED, RUNNING)
 HEARTBEAT_SECONDS = 1.0
 _SILENCE_MS = {QUEUED: 120_000, RUNNING: 30_000}
 
-KEPT_JOBS = 100  # Ours: number of jobs per campaign that are kept; policies stay
+KEPT_JOBS = 100  # Ours: maximum number of stored jobs per campaign; all policies are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Job:
 def jobs_of(
     connection: Connection, name: str, *, state: str | None = None, most: int = KEPT_JOBS
 ) -> list[Job]:
-    """Return the jobs of a campaign, the newest first; those with a recorded state if given."""
+    """Return the jobs of a campaign, newest first, optionally only those recorded in a state."""
     equal = {"campaign": name} | ({} if state is None else {"state": state})
     more = f"ORDER BY created_ms DESC, id LIMIT {most}"
     return [Job.of(row) for row in connection.select("jobs", more=more, **equal)]
@@ -113,7 +113,7 @@ def update_job(
 
 
 def offline_command(task: str) -> list[str]:
-    """Return the command that runs a task in a separate process, which first reads JSON."""
+    """Return the command of a background task, which reads its request as JSON from its input."""
     return [sys.executable, "-m", "unswayed.service.offline", task]
 
 
@@ -126,8 +126,7 @@ def start(task: str, **request: str) -> subprocess.Popen[bytes]:
         start_new_session=True,
     )
     assert process.stdin is not None
-    # The address may hold a password: it is sent through a pipe, so that the list of processes does
-    # not show it.
+    # The store's address may contain a password. A pipe hides it from the list of processes.
     with process.stdin as pipe:
         pipe.write(json.dumps(request).encode())
     threading.Thread(target=process.wait, daemon=True).start()  # avoids zombies
@@ -135,16 +134,19 @@ def start(task: str, **request: str) -> subprocess.Popen[bytes]:
 
 
 _CLAIMED = "{}"  # State of a daily report that is in progress
-CLAIM_MS = 3_600_000  # Ours: milliseconds after which it counts as failed
+CLAIM_MS = 3_600_000  # Ours: milliseconds after which a report in progress counts as failed
 
 
 def today() -> str:
-    """Return the day, in UTC."""
+    """Return the current date in UTC."""
     return f"{datetime.fromtimestamp(now_ms() / 1000.0, UTC):%Y-%m-%d}"
 
 
 def claim(connection: Connection, name: str) -> bool:
-    """Claim today's report; return whether it was unclaimed, or its process was killed."""
+    """Claim today's report for this process; return False if it is made or being made already.
+
+    A claim expires after ``CLAIM_MS``, in case its process was killed.
+    """
     catalogue.campaign(connection, name)
     sql = "DELETE FROM reports WHERE campaign = ? AND report = ? AND created_ms < ?"
     connection.execute(sql, name, _CLAIMED, now_ms() - CLAIM_MS)
@@ -173,7 +175,7 @@ _FAILURE = 0.1  # Planned probability of missing the target; the default of ``un
 
 
 def counted(connection: Connection, name: str) -> tuple[dict[str, dict[str, Any]], dict[str, int]]:
-    """Return decisions and rewards by context and mode, and over all of them."""
+    """Return the numbers of decisions and rewards by context and mode, and their totals."""
     sums = "context, mode, SUM(decisions), SUM(rewards), SUM(matches)"
     by_mode = "GROUP BY context, mode ORDER BY context, mode"
     rows = connection.select("counts", sums, by_mode, campaign=name)
@@ -192,12 +194,12 @@ def counted(connection: Connection, name: str) -> tuple[dict[str, dict[str, Any]
 
 
 def status(connection: Connection, name: str) -> dict[str, Any]:
-    """Return the counts of a campaign, and the time to its target at the current traffic."""
+    """Return a campaign's counts, and the time it needs for its target at the current traffic."""
     campaign = catalogue.campaign(connection, name)
     contexts, totals = counted(connection, name)
     plan, _ = catalogue.plan_of(connection, name, campaign.plan_version)
     epoch = {"number": plan.epoch, "is_alarmed": plan.is_alarmed}
-    # The next learning knows how many users have come since the last one.
+    # Users are counted when the campaign is learned from, so these are as of the last job.
     age: dict[str, Any] = {"age": None, "ends_at_age": None, "as_of_ms": None}
     interactions: dict[str, Any] | None = None
     learned = next(iter(jobs_of(connection, name, state=DONE, most=1)), None)
@@ -274,12 +276,12 @@ def _target(
 ) -> dict[str, Any]:
     """Return the traffic that the target needs and the time left, or why it is unknown."""
     settings = campaign.settings
-    # Leaves of former partitions are no longer contexts.
+    # Leaves of earlier partitions are not contexts of the plan.
     contexts = {name: modes for name, modes in contexts.items() if name in plan.contexts}
     visits = np.array([sum(n["decisions"] for n in modes.values()) for modes in contexts.values()])
     target = {"suboptimality": settings.target, "needed": None, "seconds_left": None, "note": ""}
     if settings.alpha == "auto" or not visits.sum():
-        return {**target, "note": "the plan needs a given alpha and some traffic."}
+        return {**target, "note": "planning needs a number as alpha, and some traffic."}
     try:
         traffic = plan_traffic(
             visits / visits.sum(),
@@ -304,5 +306,5 @@ def _target(
         "needed": needed,
         "seconds_left": 0.0 if not left else left / rate if rate > 0 else None,
         "note": "what the paper's method needs against the worst attacks (`unswayed plan`), at the "
-        "traffic of the last hour; the default learner often needs less, which is not calibrated.",
+        "traffic of the last hour; the default learner often needs less, but by an unknown factor.",
     }

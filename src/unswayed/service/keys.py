@@ -1,4 +1,4 @@
-"""Keys of callers: a role in a campaign, stored as a hash; and rate limits."""
+"""API keys, each with a role in a campaign and stored as a hash; and rate limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PREFIX = "usk"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A stored key, as a hash."""
+    """A key as stored: only its hash is known."""
 
     id: str
     campaign: str
@@ -61,12 +61,12 @@ def all_keys(connection: Connection) -> dict[str, Key]:
 
 
 def had_keys(connection: Connection) -> bool:
-    """Whether there is or was a key: once one existed, having none means that nobody has access."""
+    """Whether a key was ever created: if so and none is left, nobody has access."""
     return connection.meta("keyed") is not None or bool(connection.select("keys", more="LIMIT 1"))
 
 
 def remove_key(connection: Connection, campaign: str, key_id: str) -> None:
-    """Remove a key of a campaign; it grants no access from then on."""
+    """Remove a key of a campaign, which revokes its access."""
     if not connection.select("keys", "id", id=key_id, campaign=campaign):
         raise Refusal(404, "unknown_key", f"campaign {campaign!r} has no key {key_id[:80]!r}.")
     connection.insert_new("meta", [("keyed", "1")])
@@ -75,7 +75,7 @@ def remove_key(connection: Connection, campaign: str, key_id: str) -> None:
 
 
 def key_of(presented: str, keys: Mapping[str, Key]) -> Key:
-    """Return the presented key or refuse it, in constant time."""
+    """Return the key that a caller presented, or refuse it, in constant time."""
     parts = presented.split("_", 2)
     key = keys.get(parts[1]) if len(parts) == 3 else None
     given = _hash(presented)
@@ -94,7 +94,7 @@ _MOST_CALLERS = 10_000
 
 
 class Rates:
-    """A token bucket per caller: rate and size are requests per second.
+    """A token bucket for each caller, which holds the requests of one second.
 
     Examples
     --------

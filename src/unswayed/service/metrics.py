@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, summed over the worker processes, and logs; none names a user."""
+"""Metrics for Prometheus, summed over the worker processes, and logs. Neither names a user."""
 
 from __future__ import annotations
 
@@ -35,13 +35,16 @@ METRICS = {
     "unswayed_writes_waiting": ("gauge", "Requests that wait for their commit."),
     "unswayed_store_healthy": ("gauge", "Worker processes whose store works."),
     "unswayed_decisions_waiting": ("gauge", "Decisions that wait to be recorded."),
-    "unswayed_decisions_dropped_total": ("counter", "Decisions never recorded: no store."),
+    "unswayed_decisions_dropped_total": ("counter", "Decisions lost while the store failed."),
     "unswayed_workers": ("gauge", "Worker processes."),
-    "unswayed_worker_restarts_total": ("counter", "Worker processes that ended by themselves."),
-    "unswayed_learning_running": ("gauge", "Learning jobs that wait or run, by campaign."),
-    "unswayed_learning_seconds": ("gauge", "How long the last learning took, by campaign."),
-    "unswayed_learning_success_timestamp_seconds": ("gauge", "When it ended, by campaign."),
-    "unswayed_epoch": ("gauge", "The epoch that is served, by campaign."),
+    "unswayed_worker_restarts_total": ("counter", "Worker processes that ended unexpectedly."),
+    "unswayed_learning_running": ("gauge", "Queued and running learning jobs, by campaign."),
+    "unswayed_learning_seconds": ("gauge", "Duration of the last learning job, by campaign."),
+    "unswayed_learning_success_timestamp_seconds": (
+        "gauge",
+        "End of the last successful learning job, by campaign.",
+    ),
+    "unswayed_epoch": ("gauge", "Epoch of the served plan, by campaign."),
     "process_cpu_seconds_total": ("counter", "Processor time of the workers."),
     "process_resident_memory_bytes": ("gauge", "Memory of the workers; shared pages count twice."),
     "process_open_fds": ("gauge", "Open descriptors of the workers."),
@@ -49,16 +52,17 @@ METRICS = {
 
 
 class Metrics:
-    """The metrics of this process, and of others through a shared folder.
+    """The metrics of this process, and through a shared folder those of the others.
 
-    A process that ended leaves its counts there, so counters never go back; its gauges are dropped.
+    The counts of a process that ended stay there, so that counters never decrease; its gauges are
+    dropped.
     """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / f"{os.getpid()}.json"
         self.folder = folder
         self.numbers: defaultdict[str, float] = defaultdict(float)
-        #: Responses by bucket and their seconds, for each route.
+        #: For each route: the number of responses in each bucket, and the sum of their seconds.
         self._latencies: defaultdict[str, list[float]] = defaultdict(
             lambda: [0.0] * (len(BUCKETS) + 2)
         )
@@ -66,7 +70,7 @@ class Metrics:
         self._lock = threading.Lock()
 
     def add_response(self, route: str, status: int, seconds: float) -> None:
-        """Count a request."""
+        """Count a response and its latency."""
         self.count("unswayed_requests_total", route=route, status=str(status))
         latency = self._latencies[route]
         latency[bisect_left(BUCKETS, seconds)] += 1
@@ -135,7 +139,7 @@ def process_numbers() -> dict[str, float]:
 
 
 def labelled(name: str, labels: Mapping[str, str]) -> str:
-    """Return the name of a series."""
+    """Return the name of a series, with its labels."""
     escapes = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
     inner = ",".join(f'{key}="{value.translate(escapes)}"' for key, value in labels.items())
     return f"{name}{{{inner}}}" if inner else name
@@ -155,14 +159,14 @@ _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
 
 class Lines(logging.Formatter):
-    """A line for each event: text for people, or JSON for programs."""
+    """Formats each log record as a line of text or JSON."""
 
     def __init__(self, *, is_json: bool) -> None:
         super().__init__()
         self._is_json = is_json
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; as text, a traceback follows below it."""
+        """Return the line; in text format, a traceback follows on lines of its own."""
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         time, level = time.replace("+00:00", "Z"), record.levelname.lower()
         message, fields = record.getMessage(), getattr(record, "fields", {})
@@ -176,7 +180,7 @@ class Lines(logging.Formatter):
 
 
 def start_logs(settings: ServerSettings) -> None:
-    """Log to standard error from now on, as the settings say."""
+    """Log to standard error, in the format and from the level of the settings."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines(is_json=settings.log_format == "json"))
     for name in _NAMES:

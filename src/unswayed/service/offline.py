@@ -57,7 +57,7 @@ def learn_campaign(
 ) -> tuple[LearnedLog, Progress, Counts]:
     """Learn from a campaign's records, in the same way as ``unswayed learn`` from a log.
 
-    Also return the campaign's progress, and the number of decisions known only from their rewards.
+    Also return the campaign's progress, and the counts of decisions known only from their rewards.
     ``known`` is a file of reviewed accounts, for the default method.
     """
     there = catalogue.campaign(connection, name)
@@ -72,7 +72,7 @@ def learn_campaign(
     shaping = _shaping(connection, there, age, len(plays))
     events = with_common_levels(settings, events, shaping.get("partition"))
     reward_range = settings.reward_range
-    if reward_range is not None and len(events):  # some were recorded before the range was stated
+    if reward_range is not None and len(events):  # older rewards may lie outside of a new range
         ends = pc.min_max(events["reward"]).as_py()
         reward_range = min(reward_range[0], ends["min"]), max(reward_range[1], ends["max"])
     learned = learn_log(
@@ -83,13 +83,13 @@ def learn_campaign(
         max_interactions_per_user=settings.max_interactions_per_user,
         reward_range=reward_range,
         known=known if settings.method == DEFAULT_METHOD else None,
-        # Every action can be drawn, but a recently added one may not have been.
+        # A recently added action may not have been played yet.
         allow_unplayed=True,
         on_step=on_step,
         **shaping,
     )
     events = in_leaves(events, settings, learned.policy)
-    # The plain mean over all users; pages show it beside the estimate.
+    # The console shows the plain mean over all users next to the estimate.
     means: dict[str, dict[str, float]] = {}
     for row in events.group_by(["context", "action"]).aggregate([("reward", "mean")]).to_pylist():
         means.setdefault(row["context"], {})[row["action"]] = row["reward_mean"]
@@ -103,7 +103,7 @@ def learn_campaign(
 def _shaping(
     connection: Connection, there: catalogue.Campaign, age: float, n_users: int
 ) -> dict[str, Any]:
-    """Return options for learning from features: a new partition, or that of the running epoch."""
+    """Return the options for learning from features: within an epoch, its partition is kept."""
     features = there.settings.features
     if not features:
         return {}
@@ -121,7 +121,7 @@ def with_common_levels(
     """Return recorded events in which rare levels of categories are ``OTHER_LEVEL``.
 
     For a new partition, levels are rare if fewer than ``LEVEL_USERS`` users have them, or if they
-    are not among the ``MOST_LEVELS`` most common: otherwise accounts could claim any number of
+    are not among the ``MOST_LEVELS`` most common: otherwise accounts could create any number of
     leaves.
     """
     known = {} if partition is None else {one.name: one.levels for one in partition.features}
@@ -147,7 +147,7 @@ def _common(users: pa.ChunkedArray, levels: pa.ChunkedArray) -> list[str]:
 
 
 def in_leaves(events: pa.Table, settings: Settings, policy: Policy | None) -> pa.Table:
-    """Return events with the leaves of a campaign's partition as contexts, if it has features."""
+    """Return events whose contexts are leaves of the policy's partition, if there are features."""
     if not settings.features or not len(events):
         return events
     codes = np.zeros(len(events), np.int64)
@@ -160,13 +160,14 @@ def in_leaves(events: pa.Table, settings: Settings, policy: Policy | None) -> pa
 def learnable(
     batches: Iterable[pa.RecordBatch], settings: Settings
 ) -> tuple[pa.Table, IntArray, int]:
-    """Return the learnable events, the number of decisions of each user, and the silent users.
+    """Return the events to learn from, the decisions of each user, and the number of silent users.
 
-    Explorers are a random share of the users, each of whom draws evenly from the actions that
-    survived: as the theory requires, and as in the epoch learner. Others always play
-    the policy, which is uninformative about other actions. Shadow events count if their propensity
-    is known; only with them propensities matter, and with features: actions survive by leaves,
-    which the next partition mixes.
+    Only explorers are learned from: a random share of the users, who draw uniformly from the
+    surviving actions, as the theory requires. Other users play the policy, which tells nothing
+    about other actions. Shadow events are used if their propensity is known.
+
+    Propensities are returned if there are shadow events or features. With features they differ
+    between leaves, which the next partition may merge.
     """
     kept, users = [], []
     for batch in batches:
@@ -195,11 +196,11 @@ def learnable(
     return table, plays, int((by_user["n_rewards_sum_sum"].to_numpy() == 0).sum())
 
 
-_SILENT = 0.5  # Ours: share of silent accounts from which a note is added; common with rare rewards
+_SILENT = 0.5  # Ours: minimum share of silent accounts for a note; rare rewards cause silence, too
 
 
 def silence_note(share: float, settings: Settings) -> str:
-    """Return a note on users who never report, such as crawlers."""
+    """Return a note on users who never report a reward, such as crawlers."""
     note = f"{share:.0%} of the accounts never reported a reward"
     if settings.is_deferred:
         return f"{note}, though their decisions were shown."
@@ -244,7 +245,7 @@ def _learn_and_publish(database: Database, name: str, job_id: str, known: str | 
             version = catalogue.add_policy(
                 connection, name, log.policy, job=job_id, activate=is_active, progress=progress
             )
-            # Decisions lost in crashes; each is counted once.
+            # Decisions that were lost in crashes and restored from their rewards.
             write_counts(connection, "restored", restored, is_total=True)
             notes = list(log.notes)
             if progress.silent_share >= _SILENT:
@@ -259,21 +260,21 @@ def _learn_and_publish(database: Database, name: str, job_id: str, known: str | 
                 "decisions": decision_rows(log.policy),
                 "notes": notes,
             }
-            # In the same transaction: a finished job has exactly one policy.
+            # In the same transaction, so that a finished job has exactly one policy.
             jobs.update_job(connection, job_id, state=jobs.DONE, step="", result=result)
 
 
-CONFIDENCE = 0.95  # Joint level of the two arms' intervals
-_UNKNOWN_ALPHA = 0.1  # alpha of intervals when it is "auto" and nothing was learned yet
+CONFIDENCE = 0.95  # Joint confidence level of the intervals of two arms
+_UNKNOWN_ALPHA = 0.1  # Used for intervals if alpha is "auto" and nothing was learned yet
 
 _ARMS = ("control", "exploit", "explore")
 
 
 def report(connection: Connection, name: str, *, policy: int | None = None) -> dict[str, Any]:
-    """Return the rewards of each arm under a policy, by default the served one, and the uplift.
+    """Return the mean rewards of the arms under a policy, by default the served one; and uplifts.
 
-    A user counts once, with the mean of its rewards. Intervals hold even if a share alpha of the
-    users lies.
+    Each user counts once, with the mean of their rewards. The intervals allow for a share alpha of
+    colluders.
     """
     campaign = catalogue.campaign(connection, name)
     version = campaign.policy_version if policy is None else policy
@@ -309,17 +310,19 @@ def report(connection: Connection, name: str, *, policy: int | None = None) -> d
 
 
 def _note(campaign: catalogue.Campaign, version: int, since_ms: int | None, decisions: int) -> str:
-    """Describe the numbers, or why there are none."""
+    """Describe the data of a report, or explain why there are none."""
     if since_ms is None:
         return f"policy {version} was never served."
     since = f"{datetime.fromtimestamp(since_ms / 1000.0, UTC):%Y-%m-%d %H:%M} UTC"
-    about = f"decisions under policy {version}, first served {since}"
     if decisions:
-        return f"{about}; intervals assume that means over users are near normal."
+        return (
+            f"decisions under policy {version}, first served {since}; intervals assume that means "
+            "over users are near normal."
+        )
     before = f"; ?policy={version - 1} reports on the one before" if version else ""
     return (
-        f"no {about}, has a closed reward window ({campaign.settings.reward_window:g} s) "
-        f"yet{before}."
+        f"policy {version}, first served {since}, has no decision yet whose reward window "
+        f"({campaign.settings.reward_window:g} s) is closed{before}."
     )
 
 
@@ -363,7 +366,7 @@ NOTHING_YET = "there is nothing to audit yet: no explored decision has a closed 
 def audit_campaign(
     connection: Connection, name: str, *, known: str | None = None
 ) -> dict[str, Any]:
-    """Return the audit as plain values, or ``{"refused": why}`` if there is too little to audit."""
+    """Return the audit as JSON values, or ``{"refused": reason}`` if there is too little data."""
     there = catalogue.campaign(connection, name)
     settings = there.settings
     events, _, _ = learnable(records.export_batches(connection, name), settings)
@@ -380,7 +383,7 @@ def audit_campaign(
         return {"refused": str(error)}
 
 
-_WEBHOOK_SECONDS = 10.0  # Ours: how long a webhook may take
+_WEBHOOK_SECONDS = 10.0  # Ours: timeout of a webhook
 
 
 def make_report(connection: Connection, name: str, *, known: str | None = None) -> dict[str, Any]:

@@ -1,9 +1,8 @@
-"""An OpenFeature provider: campaigns are flags, decisions are their values.
+"""An OpenFeature provider: campaigns are flags, and actions are their values.
 
 The flag's key names the campaign, the targeting key the user, and the attribute ``context`` the
-context; without it, all attributes are those of a campaign with features. The value is the action;
-token, propensity and mode are in the metadata of the flag, and ``track`` reports the reward of a
-token.
+context. Without that attribute, all attributes are sent as those of a campaign with features. The
+flag's metadata contain the token, the propensity and the mode; ``track`` reports a reward.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from unswayed.service.client import Client, ServiceError
 
 _FIELDS = ("actions", "is_deferred", "idempotency_key")  # Attributes that are part of the request
 
-#: Fields of a decision that are in the metadata of its flag.
+#: Fields of a decision that the flag's metadata contain.
 _METADATA = ("id", "token", "propensity", "mode", "plan", "leaf", "is_known")
 
 _CODES = {
@@ -46,15 +45,14 @@ _TRUTHS = {"true": True, "on": True, "yes": True, "false": False, "off": False, 
 
 
 class UnswayedProvider(AbstractProvider):
-    """Resolves flags by a running service; a flag that cannot be resolved gets its default.
+    """Resolves flags with a running service; a flag that cannot be resolved gets its default.
 
     Parameters
     ----------
     address
-        Such as ``http://127.0.0.1:8321``.
+        Address of the service, such as ``http://127.0.0.1:8321``.
     key
-        A key of role decide for the campaigns that are asked for; with ``track`` also of role
-        reward, so an admin's.
+        A key of role decide for the campaigns; ``track`` needs an admin's key.
 
     Examples
     --------
@@ -91,11 +89,14 @@ class UnswayedProvider(AbstractProvider):
         evaluation_context: EvaluationContext | None = None,  # noqa: ARG002  # the token has it
         tracking_event_details: TrackingEventDetails | None = None,
     ) -> None:
-        """Report a reward to the campaign of this name: the value, and the attribute ``token``."""
+        """Report the value of an event as the reward of the decision in its attribute ``token``.
+
+        The event's name is the campaign.
+        """
         given = tracking_event_details or TrackingEventDetails()
         token = given.attributes.get("token")
         if not isinstance(token, str):
-            raise ServiceError(0, "no_token", "a reward needs the attribute 'token' of its flag.")
+            raise ServiceError(0, "no_token", "give the attribute 'token', from flag_metadata.")
         reward = 1.0 if given.value is None else float(given.value)
         self._client(tracking_event_name).reward(token, reward)
 
@@ -112,14 +113,16 @@ class UnswayedProvider(AbstractProvider):
         """Resolve a flag; ``read`` converts an action to a value of the flag's type."""
         asked = evaluation_context
         if asked is None or not asked.targeting_key:
-            return _failed(default_value, ErrorCode.TARGETING_KEY_MISSING, "name the user.")
+            return _failed(
+                default_value, ErrorCode.TARGETING_KEY_MISSING, "the targeting key names the user."
+            )
         attributes = asked.attributes
         more: dict[str, Any] = {name: attributes[name] for name in _FIELDS if name in attributes}
         context: Any = {name: one for name, one in attributes.items() if name not in _FIELDS}
         if "context" in attributes:
             context = str(attributes["context"])
         if not context:
-            message = "give the attribute 'context', or those of a campaign with features."
+            message = "give the attribute 'context', or the values of the campaign's features."
             return _failed(default_value, ErrorCode.INVALID_CONTEXT, message)
         try:
             decision = self._client(flag_key).decide(asked.targeting_key, context, **more)
@@ -128,7 +131,7 @@ class UnswayedProvider(AbstractProvider):
         try:
             value = read(decision.action)
         except (ValueError, KeyError):
-            message = f"the action {decision.action!r} is of another type."
+            message = f"the action {decision.action!r} does not have the type of the flag."
             return _failed(default_value, ErrorCode.TYPE_MISMATCH, message)
         found = {name: getattr(decision, name) for name in _METADATA}
         told = {name: value for name, value in found.items() if value is not None}

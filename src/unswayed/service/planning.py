@@ -1,9 +1,9 @@
-"""Plans of a campaign: the epoch learner's, fitted to the campaign's settings.
+"""Plans of a campaign: those of the epoch learner, adapted to the campaign's settings.
 
 A campaign begins with an ``EpochPlan`` in which all actions survive. Each learned policy advances
 it by ``next_plan``, the function of the epoch learner, as soon as the campaign is old enough:
-actions excluded by intervals are no longer explored, and fewer users explore. There is no other
-state, so any process with the store can continue.
+actions excluded by intervals are no longer explored, and fewer users explore. The store contains
+all state, so any process can continue.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def make_plan(
     """Return the initial plan: all actions survive, and the baseline is played.
 
     Explorers keep one action per context if there are at most as many contexts as actions, as in
-    base case 1 of Algorithm 2; otherwise, and with features, they draw at every play: the effects
-    of a user's fixed action and of its attributes could not be separated.
+    base case 1 of Algorithm 2; otherwise they draw at every play. With features they do so in any
+    case: a fixed action would be confounded with the user's attributes.
     """
     contexts = contexts_of(settings, policy)
     start = EpochPlan.start(
@@ -89,11 +89,11 @@ def next_plan_of(
     *,
     is_moved: bool = False,
 ) -> EpochPlan:
-    """Return the plan that follows ``before`` after a change of settings, policy, or knowledge.
+    """Return the plan that follows ``before`` after a change of settings or policy.
 
-    Without a policy the baseline is played. ``progress`` is given when the policy was learned just
-    now: the epochs that the campaign's age has passed end with it, and within an epoch only the
-    policy changes. A policy that ``is_moved`` to another partition takes a new epoch.
+    Without a policy the baseline is played. ``progress`` is given if the policy was just learned:
+    then epochs end whose time is over, and within an epoch only the policy changes. ``is_moved``
+    means that the policy has another partition, which begins an epoch.
     """
     if policy is None:
         return make_plan(before.campaign, settings, epoch=before.epoch + is_moved)
@@ -121,7 +121,7 @@ def _fitted(plan: EpochPlan, settings: Settings, policy: Policy) -> EpochPlan:
     """
     new = make_plan(plan.campaign, settings, policy, epoch=plan.epoch)
     if settings.features:
-        # Action of users whose attributes have no leaf.
+        # Users whose attributes have no leaf get the default action.
         default = settings.actions[policy.default_action]
         fallback = replace(new.unknown, action=default, explorer_share=settings.explore_share)
         new = replace(new, unknown=fallback)
@@ -137,7 +137,7 @@ def _fitted(plan: EpochPlan, settings: Settings, policy: Policy) -> EpochPlan:
             fresh,
             action=action,
             surviving=tuple(name for name in settings.actions if name in surviving),
-            # A new action is maximally uncertain.
+            # Nothing is known about a new action: exploration grows by the largest factor.
             explorer_share=min((MOST_DOUBT if added else 1.0) * old.explorer_share, 1.0),
         )
 
@@ -150,7 +150,7 @@ def _fitted(plan: EpochPlan, settings: Settings, policy: Policy) -> EpochPlan:
 
 
 def _with_shares(plan: EpochPlan, settings: Settings) -> EpochPlan:
-    """Return a plan with the explorers of the given mode: those of the plan in ``learn``."""
+    """Return a plan whose share of explorers is that of the mode, if the mode fixes one."""
     if settings.mode == "learn":
         return plan
     share = settings.explorer_share
@@ -173,7 +173,7 @@ def aligned(policy: Policy, settings: Settings) -> Policy:
     means, errors = cells(policy.mean_rewards, np.nan), policy.sampling_errors
     is_excluded = decisions = None
     if policy.is_excluded is not None:
-        # An action excluded by one that was removed is no longer excluded.
+        # If a removed action may be the one that excluded others, they are not excluded anymore.
         is_kept = np.isin(np.arange(len(policy.action_labels)), columns)
         stays = (policy.is_excluded | is_kept).all(axis=1, keepdims=True)
         is_excluded = cells(policy.is_excluded & stays, False).astype(np.bool_)

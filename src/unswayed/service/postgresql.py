@@ -1,4 +1,4 @@
-"""PostgreSQL as the store when several hosts serve."""
+"""PostgreSQL as the store of a service on several hosts."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from unswayed.service.database import Connection, Database, Row, StoreError, mak
 _CONNECT_SECONDS = 5  # Ours: how long connecting may take; a request waits for it
 _STATEMENT_MS = 30_000  # Ours: longer statements are cancelled, and the request gets status 503
 _LOCK_SECONDS = 0.5  # Ours: seconds between attempts to take the learner's lock
-_CREATING, _LEARNING = 7_283_001, 7_283_002  # Advisory locks
+_CREATING, _LEARNING = 7_283_001, 7_283_002  # Ids of advisory locks
 
 
 class PostgresqlDatabase(Database):
     """A database on a server."""
 
-    def __init__(self, url: str) -> None:  # no file, so nothing of SQLite's is inherited
+    def __init__(self, url: str) -> None:  # the checks of SQLite's file do not apply
         self.url = url
 
     def connect(self) -> PostgresqlConnection:
@@ -45,7 +45,7 @@ class PostgresqlDatabase(Database):
         return PostgresqlConnection(connection)
 
     def create(self, *, migrates: bool = False) -> None:
-        """Create the tables; if several servers start at once, one does."""
+        """Create the tables; servers that start at the same time take turns."""
         with self.connected() as connection, connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(?)", _CREATING)
             types = {"bytes": "BYTEA", "number": "DOUBLE PRECISION"}
@@ -53,7 +53,7 @@ class PostgresqlDatabase(Database):
 
     @contextmanager
     def learner_lock(self) -> Iterator[None]:
-        """Hold the lock that only one session of the database can hold."""
+        """Hold the learner's lock, which one database session has at a time."""
         with self.connected() as connection:
             while not connection.execute("SELECT pg_try_advisory_lock(?)", _LEARNING)[0][0]:
                 time.sleep(_LOCK_SECONDS)
@@ -71,7 +71,7 @@ class PostgresqlConnection(Connection):
         self._connection = connection
 
     def check_file(self) -> None:
-        """Do nothing: files are the server's."""
+        """Do nothing: the server checks its own files."""
 
     def damage(self) -> list[str]:
         """Return nothing: PostgreSQL checks its files itself."""
@@ -84,7 +84,7 @@ class PostgresqlConnection(Connection):
             cursor = self._connection.execute(statement, values or None)
             return cursor.fetchall() if cursor.description else []
         except psycopg.DataError as error:
-            # A character that PostgreSQL text cannot hold: the caller's error.
+            # The caller sent a character that PostgreSQL cannot store as text.
             raise InputError(f"a name cannot be used: {_first_line(error)}.") from error
         except psycopg.Error as error:
             raise StoreError(_first_line(error)) from error
@@ -100,5 +100,5 @@ class PostgresqlConnection(Connection):
 
 
 def _first_line(error: Exception) -> str:
-    """Return the error message without the address, which may hold a password."""
+    """Return the first line of an error; further lines may contain a password."""
     return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,9 +1,8 @@
 """Recorded decisions: exports, listings, explanations, deletion.
 
 Decisions are stored in order of time, many per row; rewards are stored separately under the
-decision's id, which begins with the time. Both are read in slices of time and joined there, so that
-only one slice is in memory. If a decision was lost in a crash, its reward carries it, and it is
-found in its slice anyway.
+decision's id, which begins with the time. Both are read and joined one time slice at a time, which
+bounds memory. A decision that was lost in a crash is restored from its reward, which contains it.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from unswayed.service.tokens import (
 from unswayed.service.writing import LONGEST_CHUNK_MS, CountKey, Counts
 
 SLICE = 50_000  # Ours: decisions in a slice
-# Ours: grace period after the window, in which a reward received in time may be written
+# Ours: milliseconds after the window for writing rewards that were received within it
 GRACE_MS = 1_000
 _LAST_MS = 2**48 - 1  # The largest time that fits six bytes
 _BETWEEN = "WHERE campaign = ? AND first_ms > ? AND first_ms < ?"
@@ -60,9 +59,9 @@ def export_batches(
     until_ms: int | None = None,
     restored: Counts | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the learnable decisions of a campaign whose windows are closed, in slices of time.
+    """Yield the decisions of a campaign whose reward windows are closed, in time slices.
 
-    Those known only from their rewards or activations are counted in ``restored``.
+    Decisions known only from their rewards or activations are counted in ``restored``.
     """
     campaign = campaign_of(connection, name)
     settings = campaign.settings
@@ -92,9 +91,9 @@ def export_to(
     until_ms: int | None = None,
     secret: str | None = None,
 ) -> None:
-    """Write the learnable decisions of a campaign as Parquet, slice by slice.
+    """Write the decisions of a campaign whose reward windows are closed as Parquet.
 
-    With a ``secret``, in hexadecimal digits, users have pseudonyms.
+    With a ``secret`` (hexadecimal), users are replaced by pseudonyms.
     """
     schema = schema_of(campaign_of(connection, name).settings)
     place = schema.get_field_index("user")
@@ -110,7 +109,7 @@ def export_to(
 def _slices(
     connection: Connection, name: str, first_ms: int, end_ms: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield slices that cover all times between, with about ``SLICE`` decisions in each."""
+    """Yield time slices that cover an interval, with about ``SLICE`` decisions in each."""
     if end_ms <= first_ms:
         return
     start, n_decisions = first_ms, 0
@@ -124,7 +123,7 @@ def _slices(
 
 
 def _chunks(connection: Connection, name: str, first_ms: int, end_ms: int) -> Iterator[Record]:
-    """Yield the recorded decisions made from one time up to before another."""
+    """Yield the recorded decisions with ``first_ms <= time < end_ms``."""
     sql = f"SELECT records FROM decisions {_BETWEEN}"
     for (records,) in connection.execute(sql, name, first_ms - LONGEST_CHUNK_MS, end_ms):
         for record in decode_records(records):
@@ -135,7 +134,10 @@ def _chunks(connection: Connection, name: str, first_ms: int, end_ms: int) -> It
 def _joined(
     connection: Connection, name: str, first_ms: int, end_ms: int, restored: Counts | None
 ) -> Iterator[tuple[Record, list[tuple[int, float]]]]:
-    """Yield the decisions of a slice that count, in order, with (time, value) of their rewards."""
+    """Yield the decisions of a slice that count, in order of time, with their rewards.
+
+    A reward is a pair (time, value).
+    """
     ids = (first_ms.to_bytes(6, "big"), end_ms.to_bytes(6, "big"))
     decisions = {one.id: one for one in _chunks(connection, name, first_ms, end_ms)}
     n_recorded = len(decisions)
@@ -200,14 +202,14 @@ def _row(
 
 
 def aggregated(rewards: list[tuple[int, float]], settings: Settings) -> float:
-    """Aggregate the rewards of a decision, (time, value) pairs; the default if there are none."""
+    """Aggregate (time, value) rewards of one decision; without any, return the default reward."""
     if not rewards:
         return settings.default_reward
     match settings.aggregation:
         case "first":
             return min(rewards)[1]
         case "sum":
-            # The sum of rewards of a decision is clipped to its range.
+            # Each reward lies within the range, but their sum may not.
             total = sum(value for _, value in rewards)
             return min(max(total, settings.lowest_reward), settings.highest_reward)
         case "max":
@@ -215,7 +217,7 @@ def aggregated(rewards: list[tuple[int, float]], settings: Settings) -> float:
 
 
 def find_record(connection: Connection, name: str, id_: bytes) -> Record | None:
-    """Return a decision by its id; only a few rows of the store can hold it."""
+    """Return the decision with an id, or None; its time limits the search to a few rows."""
     for table in ("rewards", "activations"):
         for (record,) in connection.select(table, "record", campaign=name, decision=id_):
             return decode_record(record)
@@ -229,9 +231,9 @@ _MOST_READ = 200_000  # Ours: maximum number of decisions searched for a user
 
 
 def recent_decisions(connection: Connection, name: str, user: str | None) -> dict[str, Any]:
-    """Return the latest decisions, the newest first; of one user, if one is named.
+    """Return the latest decisions, newest first, of all users or of one.
 
-    ``n_read`` is the number of decisions searched: users without recent decisions are not found.
+    ``n_read`` is the number of decisions that were searched; older ones are not found.
     """
     settings = campaign_of(connection, name).settings
     found: list[Record] = []
@@ -264,7 +266,10 @@ def _shown(record: Record) -> dict[str, Any]:
 
 
 def assignments(connection: Connection, name: str, user: str, secret: bytes) -> dict[str, Any]:
-    """Return the user's current mode and action in each context; no action if drawn per play."""
+    """Return the user's current mode and action in each context.
+
+    The action is None where it is drawn at every play.
+    """
     plan, _ = plan_of(connection, name, campaign_of(connection, name).plan_version)
     decider = Decider(plan, secret)
     found = {}
@@ -277,18 +282,19 @@ def assignments(connection: Connection, name: str, user: str, secret: bytes) -> 
 
 
 _WHY = {
-    "explore": "the user is among the {share:.0%} who explore, and {draw} of {n} actions evenly.",
+    "explore": "the user is among the {share:.0%} who explore, and {draw} of {n} equally likely "
+    "actions.",
     "exploit": "the user does not explore, and gets what the policy plays in this context.",
-    "control": "the user is among the {control:.0%} who are held back, and gets the baseline.",
-    "substitute": "what was due is not among the actions that the caller named; of these the user "
-    "gets the best by the policy.",
+    "control": "the user is in the control group of {control:.0%}, and gets the baseline.",
+    "substitute": "the planned action is not among the actions that the caller listed; of these "
+    "the user gets the one that the policy ranks best.",
 }
 
 
 def explain(connection: Connection, name: str, decision: str, secret: bytes) -> dict[str, Any]:
     """Explain a decision: user, action, plan, policy and reason.
 
-    The decision is computed again from the secret and the plan; ``is_reproduced`` tells whether the
+    The decision is recomputed from the secret and the plan; ``is_reproduced`` tells whether the
     result equals the record.
     """
     try:
@@ -366,12 +372,12 @@ def pseudonym(secret: bytes, campaign: str, user: str) -> str:
 
 
 def forgotten_of(connection: Connection, name: str) -> dict[str, int]:
-    """Return until when tokens of forgotten users are refused, by pseudonym."""
+    """Return, for the pseudonym of each deleted user, the time before which tokens are refused."""
     return dict(connection.select("forgotten", "pseudonym, before_ms", campaign=name))
 
 
 def refuse_tokens(connection: Connection, name: str, user: str, secret: bytes) -> None:
-    """Refuse rewards and activations of all decisions made for a user so far."""
+    """Refuse further rewards and activations of the decisions made for a user so far."""
     campaign_of(connection, name)
     row = (name, pseudonym(secret, name, user), now_ms() + 1)
     # The later time is kept, in case the clock was set back.
@@ -380,7 +386,7 @@ def refuse_tokens(connection: Connection, name: str, user: str, secret: bytes) -
         "WHERE excluded.before_ms > forgotten.before_ms"
     )
     connection.insert("forgotten", [row], more)
-    # Reports that name accounts are deleted, too; the next report is made without them.
+    # Daily reports may name the user, so they are deleted, too.
     connection.execute("DELETE FROM reports WHERE campaign = ?", name)
     bump(connection)
 
@@ -401,7 +407,7 @@ def delete_user(database: Database, name: str, user: str) -> dict[str, int]:
 
 
 def _rewrite(connection: Connection, name: str, first_ms: int, user: str) -> int:
-    """Rewrite the rows of a time without a user's decisions; return how many were removed."""
+    """Remove a user's decisions from the rows with a start time; return their number."""
     n_deleted = 0
     where = "WHERE campaign = ? AND first_ms = ? AND records = ?"
     for (data,) in connection.select("decisions", "records", campaign=name, first_ms=first_ms):
@@ -420,7 +426,7 @@ def _rewrite(connection: Connection, name: str, first_ms: int, user: str) -> int
 
 
 def _delete_rows(connection: Connection, name: str, table: str, column: str, user: str) -> int:
-    """Delete the rows of a table whose record is a user's, one at a time."""
+    """Delete the rows of a table that belong to a user's decisions, one per transaction."""
     sql = f"SELECT {column}, record FROM {table} WHERE campaign = ?"
     with connection.reading():
         rows = connection.stream(sql, name)
@@ -432,7 +438,7 @@ def _delete_rows(connection: Connection, name: str, table: str, column: str, use
     return len(keys)
 
 
-#: The columns that hold a row's age; ids of decisions begin with their time.
+#: The column of each table that gives a row's age; ids of decisions begin with their time.
 _TIMES = {
     "decisions": "first_ms",
     "asked": "time_ms",
@@ -440,16 +446,16 @@ _TIMES = {
     "activations": "decision",
 }
 
-_SLICE_MS = 10_000  # Ours: time span deleted per transaction, so that rewards do not wait long
+_SLICE_MS = 10_000  # Ours: time span deleted per transaction; a short one delays rewards less
 _DELETE_SECONDS_AT_ONCE = 0.2  # Ours: seconds per round of deletion
 
 
 def delete_old(database: Database, campaign: str, before_ms: int) -> bool:
-    """Delete decisions made before a time, with all that belongs to them; whether none is left."""
+    """Delete decisions made before a time, with their rewards; return whether none is left."""
     end = time.monotonic() + _DELETE_SECONDS_AT_ONCE
     with database.connected() as connection:
         for table, column in _TIMES.items():
-            # A row of decisions is deleted once the last one that it may hold is old enough.
+            # A row of decisions is deleted once its last decision is old enough for certain.
             limit = before_ms - (LONGEST_CHUNK_MS if table == "decisions" else 0)
             first = f"ORDER BY {column} LIMIT 1"
             while rows := connection.select(table, column, first, campaign=campaign):

@@ -34,8 +34,8 @@ from unswayed.service.tokens import (
 )
 from unswayed.service.writing import Report
 
-POLL_SECONDS = 0.25  # Ours: between checks for changes in the store, which take microseconds
-_CHORE_SECONDS = 1.0  # Ours: between updates of metrics, and checks for due work and old decisions
+POLL_SECONDS = 0.25  # Ours: seconds between checks for changes in the store, which are fast
+_CHORE_SECONDS = 1.0  # Ours: seconds between updates of metrics, and between checks for due work
 _DELETE_SECONDS = 60.0  # Ours: seconds between deletions of old decisions, each of which is synced
 
 _OTHER_REQUEST = (
@@ -47,9 +47,9 @@ logger = logging.getLogger("unswayed.service")
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Campaigns with their plans, and keys, all at one moment.
+    """A consistent snapshot of the campaigns, their plans, and the keys.
 
-    ``had_keys`` is True if there is or was a key: then nobody has access without one.
+    ``had_keys`` is True once a key was created: from then on nobody has access without one.
     """
 
     change: int = -1
@@ -58,7 +58,7 @@ class State:
     had_keys: bool = False
 
     def campaign(self, name: str) -> Serving:
-        """Return a campaign, or refuse its name."""
+        """Return a campaign; refuse an unknown name."""
         try:
             return self.campaigns[name]
         except KeyError:
@@ -68,7 +68,7 @@ class State:
 class Watcher:
     """Keeps the state and the signing keys of a process up to date.
 
-    ``state`` is replaced as a whole: a request sees one moment.
+    ``state`` is replaced as a whole, so that every request sees a consistent snapshot.
     """
 
     def __init__(self, database: Database, secrets: Secrets) -> None:
@@ -81,7 +81,7 @@ class Watcher:
         self.refresh()
 
     def refresh(self) -> None:
-        """Look for changes now; ``StoreError`` if the store cannot be read."""
+        """Load changes from the store; raise ``StoreError`` if it cannot be read."""
         with self._lock:
             try:
                 is_new = self._connection is None
@@ -102,7 +102,7 @@ class Watcher:
         return self._connection is not None
 
     async def find_keys(self, tokens: Iterable[str]) -> None:
-        """Look up signing keys that are unknown here, such as another host's, in the store."""
+        """Load changes if a token has an unknown signing key, which another host may have made."""
         known = self.signer.keys
         if self.is_connected and any(token.partition(".")[0] not in known for token in tokens):
             # Not in the event loop: a hanging store must not block other requests.
@@ -110,7 +110,7 @@ class Watcher:
                 await asyncio.get_running_loop().run_in_executor(None, self.refresh)
 
     def close(self) -> None:
-        """Close the connection, when nothing is read through it."""
+        """Close the connection as soon as it is not in use."""
         if self._lock.acquire(timeout=5):
             self._disconnect()
             self._lock.release()
@@ -147,7 +147,7 @@ class RewardRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Parameters
     ----------
     reward_id
-        Tells several rewards of one decision apart where they are summed or the largest counts.
+        Distinguishes several rewards of one decision, if their sum or maximum counts.
     """
 
     token: str
@@ -156,7 +156,7 @@ class RewardRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RewardResponse(msgspec.Struct, frozen=True, gc=False):
-    """The recorded reward; a repetition gets the same response."""
+    """The recorded reward; a repeated request gets the same response."""
 
     id: str
     reward: float
@@ -165,13 +165,13 @@ class RewardResponse(msgspec.Struct, frozen=True, gc=False):
 
 
 class ActivateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Reports that the decision of a token was shown."""
+    """A report that the decision of a token was shown."""
 
     token: str
 
 
 class ActivateResponse(msgspec.Struct, frozen=True, gc=False):
-    """When the decision was first activated."""
+    """The time at which the decision was first activated."""
 
     id: str
     received_ms: int
@@ -180,7 +180,7 @@ class ActivateResponse(msgspec.Struct, frozen=True, gc=False):
 class Service:
     """The state of one worker process.
 
-    ``metrics_folder`` is shared by the processes of a server, ``is_public`` says whether other
+    ``metrics_folder`` is shared by the processes of a server, ``is_public`` tells whether other
     machines can reach it, and ``configured`` are the campaigns of the configuration file.
     """
 
@@ -206,11 +206,11 @@ class Service:
         #: The hour in which today's report was last claimed, by campaign.
         self._claimed: dict[str, int] = {}
         self._next_deletion = 0.0
-        #: Audits that the console waits for, by campaign.
+        #: Running audits that the console started, by campaign.
         self.audits: dict[str, asyncio.Task[dict[str, Any]]] = {}
 
     def request(self, campaign: str) -> dict[str, Any]:
-        """Return the description of a campaign for separate processes."""
+        """Return the input of background processes for a campaign."""
         return {"store": self.database.url, "campaign": campaign, "known": self.server.known}
 
     def start(self, task: str, campaign: str, **more: str) -> None:
@@ -228,7 +228,7 @@ class Service:
         await asyncio.gather(*(_repeated(work, seconds) for seconds, work in tasks))
 
     def _start_what_is_due(self) -> None:
-        """Learn where ``learn_every`` has passed, and make today's report, in one process."""
+        """Start learning jobs and daily reports that are due and that no other process started."""
         for serving in list(self.watcher.state.campaigns.values()):
             if serving.state != catalogue.ACTIVE:
                 continue
@@ -250,7 +250,7 @@ class Service:
                     self.start("daily", serving.name)
 
     def _delete_what_is_old(self) -> None:
-        """Delete decisions older than ``retention``: some now, and the rest soon."""
+        """Delete decisions older than ``retention``, a limited number in each round."""
         if time.monotonic() < self._next_deletion:
             return
         is_done = [
@@ -269,11 +269,11 @@ class Service:
 
     @property
     def needs_keys(self) -> bool:
-        """Whether callers need a key: beyond loopback, or once a key was ever created."""
+        """Whether callers need a key: beyond loopback, or once any key was created."""
         return self.is_public or self.watcher.state.had_keys
 
     def save_metrics(self) -> None:
-        """Update metrics that are not counted as they happen, and share them."""
+        """Update the metrics that are not counted event by event, and share all metrics."""
         writer = self.writer
         self.metrics.numbers.update(
             unswayed_store_commits_total=float(writer.n_commits),
@@ -288,7 +288,7 @@ class Service:
         self.metrics.save()
 
     def _open(self, campaign: str) -> Serving:
-        """Return a campaign that decides; refuse if its decisions cannot be recorded."""
+        """Return an active campaign; refuse if its decisions could not be recorded."""
         serving = self.watcher.state.campaign(campaign)
         if serving.state != catalogue.ACTIVE:
             text = f"campaign {campaign!r} is archived; restore it to decide."
@@ -302,10 +302,10 @@ class Service:
     async def decide(
         self, campaign: str, asked: Sequence[DecideRequest | Refusal]
     ) -> list[bytes | Refusal]:
-        """Decide, and record the decisions; return the responses as JSON.
+        """Make and record decisions; return the responses as JSON.
 
-        Nothing waits for the store, except where an idempotency key promises the same response: the
-        first decision under a key is the only one.
+        Only requests with idempotency keys wait for the store, because repetitions must get the
+        first decision of their key.
         """
         serving = self._open(campaign)
         now = serving.now()
@@ -363,7 +363,7 @@ class Service:
             value = settings.check_reward(request.reward)
         except InputError as error:
             raise Refusal(422, "bad_reward", str(error)) from None
-        # If only the first reward counts there is one, whatever its id.
+        # If only the first reward counts, its id has no meaning.
         name = "" if settings.aggregation == "first" else request.reward_id
         if name:
             check_name("reward_id", name)
@@ -384,13 +384,13 @@ class Service:
         record, payload = self.watcher.signer.opened(token)
         # A campaign that was deleted and created again is another one.
         if record.campaign != serving.name or record.time_ms < serving.created_ms:
-            text = f"the token is not of this campaign {serving.name!r}."
+            text = f"the token does not belong to this campaign {serving.name!r}."
             raise Refusal(403, "other_campaign", text)
         if serving.forgotten:
             secret = self.watcher.secrets.assignment
             until = serving.forgotten.get(pseudonym(secret, serving.name, record.user), 0)
             if record.time_ms < until:
-                raise Refusal(410, "forgotten", "what was recorded of this user was deleted.")
+                raise Refusal(410, "forgotten", "the records of this user were deleted.")
         is_late = received > record.time_ms + 1000.0 * serving.settings.reward_window
         return Report(record, payload, received, is_late)
 
@@ -412,8 +412,8 @@ async def _repeated(work: Callable[[], None], seconds: float) -> None:
             await asyncio.to_thread(work)
         except (StoreError, Refusal):
             continue  # the store is unavailable, or a campaign was deleted meanwhile
-        except Exception as error:  # a task that raises would never run again
-            if repr(error) != last:  # it is logged once, however often it fails
+        except Exception as error:  # an exception that escapes would end the task for good
+            if repr(error) != last:  # the same error is logged once
                 logger.exception("a periodic task failed")
             last = repr(error)
         else:
@@ -421,8 +421,8 @@ async def _repeated(work: Callable[[], None], seconds: float) -> None:
 
 
 def _asked_for(record: Record) -> tuple[object, ...]:
-    # Actions are only ever added, so equal lists differ at most in trailing zeros; and equal
-    # attributes may now have another leaf.
+    # Actions can only be added, so the bits of equal lists differ at most in trailing zeros. Equal
+    # attributes may belong to another leaf by now, so contexts are not compared.
     eligible = record.eligible.rstrip(b"\0")
     return record.user, record.attributes or record.context, eligible
 

@@ -64,7 +64,7 @@ def prepare(
 ) -> Prepared:
     """Create what is missing: tables, the secret, and the campaigns of the configuration.
 
-    Without a configuration a new store gets the campaign of the demonstration.
+    Without a configuration, a new store gets the demo campaign.
     """
     database = opened(store)
     database.create()
@@ -91,18 +91,19 @@ def apply_campaigns(connection: Connection, configuration: Configuration) -> Non
             else:
                 catalogue.create_campaign(connection, name, settings)
             policy = configuration.policies.get(name)
-            # Only if nothing was learned: later policies of the campaign stay.
+            # Only before anything was learned, so that it does not replace later policies.
             if policy is not None and len(catalogue.policy_versions(connection, name)) == 1:
                 catalogue.add_policy(connection, name, policy, job="", activate=True)
     for name, fields in changed.items():
         if fields:
-            logger.warning("campaign %r: the configuration file wins: %s.", name, ", ".join(fields))
+            text = "campaign %r: the configuration file changed settings: %s."
+            logger.warning(text, name, ", ".join(fields))
 
 
 def _apply_settings(connection: Connection, name: str, settings: Settings) -> list[str]:
-    """Apply the file's settings to a campaign; return the changes. Labels added stay."""
+    """Apply the file's settings to a campaign; return the changes. Other labels are kept."""
     there = catalogue.locked(connection, name).settings
-    # In the order of the store, so that a new order alone changes nothing.
+    # Labels keep the order of the store, so that reordering them in the file changes nothing.
     kept = msgspec.structs.replace(
         settings,
         contexts=there.contexts,
@@ -141,8 +142,8 @@ def serve(
 ) -> None:
     """Serve until the process is asked to stop.
 
-    ``on_ready`` is called with the address as soon as a worker responds; ``on_reload`` returns the
-    configuration again on SIGHUP, whose campaigns and limits are applied.
+    ``on_ready`` is called with the address as soon as a worker responds. ``on_reload`` is called on
+    SIGHUP, and returns the configuration to apply.
     """
     is_public = not is_loopback(host)
     if is_public and not prepared.has_keys:
@@ -152,7 +153,7 @@ def serve(
             "127.0.0.1."
         )
     if workers < 1:
-        raise InputError(f"{option('--workers')} is {workers}; at least one must serve.")
+        raise InputError(f"{option('--workers')} is {workers}; at least 1 is needed.")
     with temporary_folder() as folder:
         metrics = Metrics(folder)
 
@@ -185,7 +186,7 @@ def serve(
         listening = _bound(host, port)
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}"
-        # Objects created so far stay: scanning them for garbage would delay requests.
+        # Exempt the objects created so far from garbage collection, which would delay requests.
         gc.collect()
         gc.freeze()
         Supervisor(
@@ -248,7 +249,7 @@ class Server(uvicorn.Server):
         self._beat = beat
 
     async def on_tick(self, counter: int) -> bool:
-        """Send a heartbeat every second, the first when it serves; check connections."""
+        """Every second, send a heartbeat and close connections that are too slow."""
         if counter % 10 == 0:
             self._beat()
             for one in list(self.server_state.connections):
@@ -258,7 +259,7 @@ class Server(uvicorn.Server):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a host's name or address."""
+    """Whether a host name or address can be reached from this machine only."""
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return host == "localhost"
@@ -282,8 +283,8 @@ def _bound(host: str, port: int) -> socket.socket:
 
 _ON_ITS_WAY_SECONDS = 0.25  # Ours: time for a new connection to send a request during a stop
 _FRAMING = 6  # Ours: bytes of framing per byte of a body; a chunk of one byte adds five
-_SHORT_BODY = 16_384  # Ours: longest body that takes the fast path; others are counted as they grow
-# Ours: descriptors of a worker's store, logs and processes, beside its connections
+_SHORT_BODY = 16_384  # Ours: longest body, in bytes, that takes the fast path
+# Ours: file descriptors of a worker besides its connections: for the store, logs and processes
 OTHER_DESCRIPTORS = 200
 
 
@@ -293,9 +294,9 @@ _ENDPOINTS = {one.path.removeprefix("/v1/{campaign}/").encode(): one for one in 
 
 
 class _Whole:
-    """A request that is handled once it is complete: without a task, answered with one write.
+    """A request on the fast path: handled without a task once it is complete.
 
-    To the protocol it looks like uvicorn's cycle, so that pipelined requests wait.
+    It has the attributes of uvicorn's request cycle, so that pipelined requests wait for it.
     """
 
     response_started = False
@@ -313,7 +314,7 @@ class _Whole:
         self.body = b""
 
     def begin(self) -> None:
-        """Handle the request, which is complete."""
+        """Handle the complete request."""
         protocol = self._protocol
         self._handling = self._endpoint.reply(
             protocol.app.state.service,
@@ -343,7 +344,7 @@ class LimitedProtocol(HttpToolsProtocol):
     limits: ClassVar[ServerSettings]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin a connection, closing one that waits if there are too many."""
+        """Begin a connection; if there are too many, close one that waits for its client."""
         self._n_requests = 0
         self._is_receiving = True
         self._outside_body = 0
@@ -354,7 +355,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._make_room()
 
     def shutdown(self) -> None:
-        """End the connection; a first request in transit is answered before."""
+        """End the connection, but give a new one time to send its first request."""
         end = super().shutdown
         if not self._n_requests:
             self.loop.call_later(_ON_ITS_WAY_SECONDS, end)
@@ -362,12 +363,12 @@ class LimitedProtocol(HttpToolsProtocol):
             end()
 
     def data_received(self, data: bytes) -> None:
-        """Parse, and refuse a request with too much outside of its body."""
+        """Parse data, and refuse a request whose headers, trailers and framing are too long."""
         n_before, was_receiving = self._n_requests, self._is_receiving
         super().data_received(data)
         n_begun = self._n_requests - n_before
-        # If a piece holds the end of another request, it is unknown which bytes belong to the last
-        # one.
+        # If the data contain the end of another request, it is unknown which bytes belong to the
+        # last one.
         if self._is_receiving and n_begun <= (not was_receiving or not n_before):
             self._outside_body += len(data)
             if self._outside_body > self.limits.max_header_bytes:
@@ -401,12 +402,12 @@ class LimitedProtocol(HttpToolsProtocol):
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of the body."""
+        """Receive a piece of the body, which does not count as header."""
         self._outside_body -= _FRAMING * len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End a request; the server's time limit starts."""
+        """End a request, and handle it if it takes the fast path."""
         self._is_receiving = False
         super().on_message_complete()
         cycle: Any = self.cycle
@@ -414,7 +415,7 @@ class LimitedProtocol(HttpToolsProtocol):
             cycle.begin()
 
     def answer(self, reply: Reply, *, keep_alive: bool) -> None:
-        """Send a response without uvicorn's machinery."""
+        """Send a response without uvicorn's request cycle."""
         if self.transport.is_closing():
             return
         headers = [*self.server_state.default_headers, *reply.header_list()]
@@ -430,7 +431,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.server_state.total_requests += 1
 
     def _is_waited_for(self) -> bool:
-        """Whether it is the client's turn: to send, or to begin another request."""
+        """Whether the server waits for the client to finish a request or to begin another."""
         return self._is_receiving or self.cycle is None or self.cycle.response_complete
 
     def _make_room(self) -> None:
@@ -441,7 +442,7 @@ class LimitedProtocol(HttpToolsProtocol):
             if isinstance(one, LimitedProtocol) and one is not self and one._is_waited_for()
         ]
         if others:
-            # Unfinished requests first: idle connections belong to clients that come back.
+            # Unfinished requests first, because idle connections are likely to be used again.
             min(others, key=lambda one: (not one._is_receiving, one._seen_at))._drop()
         else:
             self._refuse(503, "too_many_connections", "all connections are in use; try again.")
@@ -473,7 +474,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refuse(400, "not_http", msg[:1].lower() + msg[1:])
 
     def _refuse(self, status: int, code: str, message: str) -> None:
-        """Respond with an error of the common shape, and close the connection."""
+        """Respond with an error in the common format, and close the connection."""
         if self.transport.is_closing():
             return
         cycle = self.cycle
@@ -485,9 +486,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 def with_descriptors(settings: ServerSettings) -> ServerSettings:
-    """Return the settings with no more connections than the system has descriptors for.
+    """Return the settings, with connections limited to the available file descriptors.
 
-    The soft limit of this process is raised as far as needed.
+    The soft limit of this process is raised first, as far as needed and allowed.
     """
     wanted = settings.max_connections + OTHER_DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

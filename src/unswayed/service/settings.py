@@ -30,9 +30,9 @@ Aggregation = Literal["first", "sum", "max"]
 LONGEST_LABEL = 256  # Ours: maximum bytes of a label, so that a token stays short
 MOST_LABELS = 100_000  # Ours: maximum number of labels of one kind
 _MOST_INTERACTIONS = 10**9  # Ours: maximum cap on the interactions of a user
-_SHORTEST_RETENTION = 60.0  # Ours: minimum seconds that decisions are kept after their window
+_SHORTEST_RETENTION = 60.0  # Ours: minimum seconds between the end of a reward window and deletion
 MOST_FEATURES = 32  # Ours: maximum number of attributes of a campaign
-MOST_EDGES = 15  # Ours: maximum number of inner bin edges of a number
+MOST_EDGES = 15  # Ours: maximum number of inner bin edges of a numeric feature
 
 SCHEMA = pa.schema(
     [
@@ -54,21 +54,21 @@ SCHEMA = pa.schema(
 )
 """Columns of an export.
 
-``propensity`` is over the secret, whatever the mode; ``mode_propensity`` given the mode. In shadow
-mode both are the caller's, and null where it gave none. ``n_rewards`` is 0 if the default reward
-was used. ``eligible`` lists the actions that the caller named, null if it named none. In a campaign
-with features a column for each of them follows, and ``partition``, the SHA-256 of the partition to
-which the leaf ``context`` belongs.
+``propensity`` is the probability of the action over random secrets, ``mode_propensity`` the same
+given the mode. In shadow mode both are the caller's propensity, or null if it gave none.
+``n_rewards`` is 0 if the default reward was used. ``eligible`` lists the eligible actions, or is
+null if the caller listed none. With features there are further columns: one for each feature, and
+``partition``, the SHA-256 of the partition in which ``context`` is a leaf.
 """
 
 EXPORTED = frozenset((*SCHEMA.names, "partition"))
-"""Reserved names, which features cannot have."""
+"""Names that features cannot have, because they are columns of exports."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 RESERVED_NAMES = frozenset({"campaigns", "keys", "signing-keys", "openapi.json"})
 
-#: Ranges of some settings: a control group is at most half of the users, and a reward window at
-#: most a year.
+#: Allowed ranges of numeric settings. The control group is limited to half of the users, and the
+#: reward window to a year.
 _RANGES = (
     ("explore_share", 0.0, 1.0),
     ("control_share", 0.0, 0.5),
@@ -81,18 +81,18 @@ _RANGES = (
 
 
 class FeatureSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An attribute of users or visits that contexts are learned from.
+    """An attribute of users or visits from which contexts are learned.
 
     Parameters
     ----------
     type
         "category", or "number".
     levels
-        The values of a category; any other counts as "(other)". All if left out.
+        Values of a category; any other value counts as "(other)". By default, all values.
     bins
-        Increasing inner edges of the bins of a number; by quantiles of users if left out.
+        Increasing inner bin edges of a number. By default, quantiles over users.
     trusted
-        Whether your server sets it, so that no account can claim it.
+        Whether your own server sets the value, so that accounts cannot choose it.
     """
 
     type: Literal["category", "number"] = "category"
@@ -101,7 +101,7 @@ class FeatureSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     trusted: bool = False
 
     def check(self, name: str) -> None:
-        """Refuse inconsistent features."""
+        """Raise an error if the declaration is invalid."""
         check_label("feature", name)
         if name in EXPORTED:
             raise InputError(f"feature {name!r} has the name of a column of exports; rename it.")
@@ -115,7 +115,7 @@ class FeatureSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         is_good = all(map(math.isfinite, self.bins)) and list(self.bins) == sorted(set(self.bins))
         if not is_good or len(self.bins) > MOST_EDGES:
             raise InputError(
-                f"the bins of feature {name!r} are up to {MOST_EDGES} increasing numbers."
+                f"the bins of feature {name!r} must be at most {MOST_EDGES} increasing numbers."
             )
 
 
@@ -188,11 +188,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         self.check_reward(self.default_reward, "default_reward")
         is_address = self.webhook.startswith(("http://", "https://")) and self.webhook.isprintable()
         if self.webhook and not is_address:
-            raise InputError("webhook is an address that begins with http:// or https://.")
+            raise InputError("webhook must be an address that begins with http:// or https://.")
         cap = self.max_interactions_per_user
         if cap is not None and not 1 <= cap <= _MOST_INTERACTIONS:
             raise InputError(
-                f"max_interactions_per_user is between 1 and {_MOST_INTERACTIONS:,}, or left out."
+                f"max_interactions_per_user is {cap}: it must lie between 1 and "
+                f"{_MOST_INTERACTIONS:,}; leave it out for no cap."
             )
         return self
 
@@ -202,7 +203,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
-        """The range of rewards if both of its ends were stated."""
+        """The range of rewards, or None unless both of its ends are set."""
         low, high = self.lowest_reward, self.highest_reward
         return None if low == -LARGEST_REWARD or high == LARGEST_REWARD else (low, high)
 
@@ -226,7 +227,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return value
 
     def with_labels(self, *, contexts: Sequence[str] = (), actions: Sequence[str] = ()) -> Settings:
-        """Return the settings with labels added that are not there yet."""
+        """Return the settings with additional labels; existing labels are kept once."""
         return msgspec.structs.replace(
             self,
             contexts=tuple(dict.fromkeys((*self.contexts, *contexts))),
@@ -251,15 +252,15 @@ def check_name(name: str) -> str:
     """Return a campaign's name, or raise an error if it is invalid."""
     if not _NAME.fullmatch(name) or name in RESERVED_NAMES:
         raise InputError(
-            f"{name[:80]!r} cannot name a campaign: use up to 64 of a-z, 0-9, - and _, not one of "
-            f"{', '.join(sorted(RESERVED_NAMES))}."
+            f"{name[:80]!r} cannot name a campaign: use up to 64 characters from a-z, 0-9, - and "
+            f"_; reserved names are {', '.join(sorted(RESERVED_NAMES))}."
         )
     return name
 
 
 @contextmanager
 def _within(where: str) -> Iterator[None]:
-    """Add the place in the configuration to errors."""
+    """Prefix errors with their location in the configuration."""
     try:
         yield
     except InputError as error:
@@ -267,7 +268,7 @@ def _within(where: str) -> Iterator[None]:
 
 
 def parsed_settings(value: Mapping[str, Any], where: str) -> Settings:
-    """Return the settings from plain values, or an error message that names the invalid one."""
+    """Convert plain values to settings; errors name the invalid setting."""
     features = value.get("features") if isinstance(value, Mapping) else None
     for name, feature in features.items() if isinstance(features, Mapping) else ():
         with _within(f"{where}, feature {name!r}"):
@@ -280,7 +281,7 @@ _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 
 def _converted(value: Any, kind: type[_Struct]) -> _Struct:
-    """Return plain values as a struct, or an error message that names the invalid one."""
+    """Convert plain values to a struct; errors name the invalid field."""
     if isinstance(value, Mapping):
         fields = dict.fromkeys(kind.__struct_fields__)
         for name in value:
@@ -310,7 +311,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     known: str = ""
 
     def checked(self) -> ServerSettings:
-        """Return the settings, or raise an error if they would reject every request."""
+        """Return the settings, or raise an error if a limit is below 1 or ``known`` is invalid."""
         for name, value in msgspec.structs.asdict(self).items():
             if type(value) in (int, float) and not value >= 1:
                 raise InputError(f"{name} is {value}: it must be at least 1.")
@@ -320,9 +321,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A TOML file: ``[server]``, and ``[campaigns.NAME]`` for each campaign.
+    """The content of a TOML file: ``[server]``, and ``[campaigns.NAME]`` for each campaign.
 
-    ``policies`` are the initial policies of campaigns, given by ``policy = "FILE"``.
+    ``policies`` are the initial policies of campaigns with ``policy = "FILE"``.
     """
 
     server: ServerSettings = ServerSettings()
@@ -348,7 +349,7 @@ def load_configuration(path: Path) -> Configuration:
         value = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(
-            f"cannot read the configuration {path}: {error.strerror}; name one that is there."
+            f"cannot read the configuration {path}: {error.strerror}; name an existing file."
         ) from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not TOML: it is not UTF-8 text.") from error
@@ -358,7 +359,7 @@ def load_configuration(path: Path) -> Configuration:
 
 
 def policy_configuration(path: Path) -> Configuration:
-    """Return a configuration with one campaign: the policy of a file, under the file's name."""
+    """Return a configuration with one campaign, named after the policy file that it serves."""
     return _configuration({"campaigns": {path.stem.lower(): {"policy": path.name}}}, path)
 
 
@@ -382,7 +383,7 @@ def _configuration(value: Mapping[str, Any], path: Path) -> Configuration:
 
 
 def _with_policy(table: Mapping[str, Any], folder: Path) -> tuple[Policy, dict[str, Any]]:
-    """Return the policy that a campaign begins with, and its other settings."""
+    """Return the initial policy of a campaign, and the campaign's other settings."""
     path = folder / str(table["policy"])
     policy = Policy.load(path)
     # Requests carry labels as text.
@@ -401,6 +402,6 @@ def _with_policy(table: Mapping[str, Any], folder: Path) -> tuple[Policy, dict[s
 
 
 def with_known(configuration: Configuration, path: Path) -> Configuration:
-    """Return a configuration whose learnings and audits use a file of reviewed accounts."""
+    """Return the configuration with a file of reviewed accounts for learning and audits."""
     server = msgspec.structs.replace(configuration.server, known=str(path.absolute())).checked()
     return msgspec.structs.replace(configuration, server=server)

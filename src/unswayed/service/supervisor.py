@@ -57,7 +57,7 @@ class _Worker:
         return f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
     def kill_if_silent(self) -> str | None:
-        """Kill a worker that starts too slowly or sends no heartbeats, and log that."""
+        """Kill a worker that starts too slowly or sends no heartbeats; return what happened."""
         now = time.monotonic()
         if now - max(self._heard[0], self.started) <= (
             SILENCE_SECONDS if self.is_ready else START_SECONDS
@@ -115,11 +115,11 @@ class Supervisor:
                 signal.signal(one, handler)
 
     def _main(self, beat: Beat) -> None:
-        """Run the forked process, which ends with the supervisor in any case."""
+        """Run the forked process, which exits when the supervisor ends, however that happens."""
         os.close(self._held)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the supervisor's
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # handled by the supervisor
 
         def follow() -> None:
             os.read(self._life, 1)
@@ -137,7 +137,10 @@ class Supervisor:
             os._exit(code)  # without waiting for threads that may be blocked by the store
 
     def _is_asked_to_stop(self) -> bool:
-        """Handle pending signals: SIGHUP reloads, unless the terminal closed."""
+        """Handle pending signals, and return whether to stop.
+
+        SIGHUP reloads, unless it was sent because the terminal closed.
+        """
         while self._signals:
             if self._signals[0] != signal.SIGHUP or self._lost_terminal():
                 return True
@@ -171,7 +174,7 @@ class Supervisor:
                 if self._n_failures >= MOST_FAILURES:
                     raise InputError(
                         f"{self._n_failures} worker processes ended one after another before they "
-                        "served; mend what they reported above, and start again."
+                        "served; fix what they reported above, and start again."
                     )
                 time.sleep(0.2 * self._n_failures)
             self._workers[place] = _Worker(self._main)
@@ -184,7 +187,7 @@ class Supervisor:
             logger.warning("not reloaded: %s", error.on_command_line)
             return
         except Exception:
-            logger.exception("not reloaded: reading the configuration failed")
+            logger.exception("not reloaded: the configuration could not be read")
             return
         for place, old in enumerate(self._workers):
             new = _Worker(self._main)
@@ -193,7 +196,7 @@ class Supervisor:
                     break
                 time.sleep(_TICK_SECONDS)
             if not new.is_ready:
-                logger.error("not reloaded: a new worker did not serve; the old ones stay.")
+                logger.error("not reloaded: a new worker did not start; the old ones continue.")
                 self._leaving.append(new)
                 return
             self._workers[place] = new
@@ -202,7 +205,7 @@ class Supervisor:
         logger.info("reloaded")
 
     def _stop(self) -> None:
-        """Stop all workers: those that take too long are killed."""
+        """Stop all workers; those that take too long are killed."""
         left = [*self._workers, *self._leaving]
         for worker in left:
             worker.process.terminate()

@@ -2,8 +2,8 @@
 
 The secret is never logged or stored. A store is bound to it by a fingerprint: with another secret,
 users would get other actions and issued tokens would be refused. Signing keys are derived from the
-secret and from nonces in the store, so that all servers of a store rotate them together, and a copy
-of the store signs nothing.
+secret and from nonces in the store: all servers of a store rotate them together, and a copy of the
+store is not enough to sign.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from unswayed.service.database import Connection
 from unswayed.service.errors import Refusal, bad_request
 from unswayed.storage import whole_file
 
-TAG_BYTES = 16  # Bytes of a tag. Forging takes 2^128 tries, all of them online
+TAG_BYTES = 16  # Bytes of a tag; forging one takes about 2^128 requests
 
 #: Ours: longest token that is decoded. A record has up to 13,000 bytes: 32 feature names and five
 #: labels of 256 bytes each, and 1,000 each for attributes, their leaf and a list of actions.
@@ -40,7 +40,7 @@ _PERSON = b"unswayed-token"
 
 
 class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One decision, as it is signed, logged and exported."""
+    """One decision, as signed, recorded and exported."""
 
     campaign: str
     id: bytes  # 16 bytes: six of milliseconds since 1970, so ids are ordered by time; ten random
@@ -50,13 +50,13 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     # probability of the action over the secret, under the plan; 0 if the caller gave none
     propensity: float
     mode: str  # "explore", "exploit", "control", "substitute" or "shadow"
-    plan: int  # its version
+    plan: int  # the plan's version
     is_deferred: bool = False  # whether it counts only if it was activated
     planned_action: str = ""  # the action that the plan would have played, in shadow mode
     planned_propensity: float = 0.0
     eligible: bytes = b""  # a bit for each action of the plan, if the caller listed eligible ones
-    attributes: dict[str, str | float | None] = {}  # the attributes that the context is the leaf of
-    partition: bytes = b""  # SHA-256 of that partition
+    attributes: dict[str, str | float | None] = {}  # in a campaign with features
+    partition: bytes = b""  # SHA-256 of the partition, in which the context is their leaf
 
     @property
     def time_ms(self) -> int:
@@ -68,7 +68,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def encode_record(record: Record) -> bytes:
-    """Return a record as it is signed: its fields, without empty ones at the end."""
+    """Encode a record for signing, without empty fields at the end."""
     if record.partition:
         return _encode(record)
     n_fields = 12 if record.eligible else 11 if record.planned_action else 9
@@ -80,14 +80,12 @@ decode_records = msgspec.msgpack.Decoder(list[Record]).decode
 
 
 def encode_records(payloads: Sequence[bytes]) -> bytes:
-    """Return encoded records as one row of the store: an array in MessagePack."""
+    """Join encoded records to one row of the store, an array in MessagePack."""
     return b"\xdd" + len(payloads).to_bytes(4, "big") + b"".join(payloads)
 
 
 class Signer:
-    """Signs with the newest key, the last one, and accepts all of its keys.
-
-    An old key is kept until its last token is too old for a reward.
+    """Signs with the newest key, the last one, and accepts tokens of all its keys.
 
     >>> signer = Signer({"k1": bytes(32)})
     >>> record = Record("shop", bytes(16), "ann", "lunch", "soup", 0.5, "explore", 1)
@@ -114,7 +112,7 @@ class Signer:
         return self._prefix + text.translate(_FOR_ADDRESSES)
 
     def opened(self, token: str) -> tuple[Record, bytes]:
-        """Return record and payload of a token, or refuse one that was not signed here."""
+        """Return the record and the payload of a token; refuse one that was not signed here."""
         if len(token) > LONGEST_TOKEN:
             raise bad_request(f"the token is longer than {LONGEST_TOKEN} characters.", "bad_token")
         name, _, text = token.partition(".")
@@ -131,15 +129,14 @@ class Signer:
         raise Refusal(
             403,
             "bad_token",
-            "the token was not signed by this service, or its key is retired; send it as it was "
-            "given.",
+            "the token was not signed by this service, or its key is retired; send it unchanged.",
         )
 
 
 _FOR_ADDRESSES = bytes.maketrans(b"+/", b"-_")  # From base64 to its URL-safe alphabet
 
 
-VARIABLE = "UNSWAYED_SECRET"  # Holds the secret if there is no file: 32 hexadecimal digits
+VARIABLE = "UNSWAYED_SECRET"  # Environment variable with the secret, if no file is given
 _SECRET_FORMAT = "unswayed-secrets"
 _SECRET_BYTES = 16
 _SIGNING_BYTES = 32
@@ -149,7 +146,7 @@ _SIGNING_BYTES = 32
 class Secrets:
     """The secret of a service: 16 bytes that determine the assignment of actions.
 
-    It stays for the life of a store: decisions could not be explained without it.
+    It cannot change during the life of a store: past decisions are recomputed from it.
     """
 
     assignment: bytes = field(repr=False)
@@ -162,7 +159,7 @@ class Secrets:
         ).hexdigest()
 
     def derived(self, nonce: str) -> bytes:
-        """Return the signing key of a nonce."""
+        """Derive the signing key of a nonce."""
         return hashlib.blake2b(
             nonce.encode(), key=self.assignment, digest_size=_SIGNING_BYTES, person=b"unswayed-sign"
         ).digest()
@@ -188,14 +185,14 @@ class Secrets:
 
     @classmethod
     def parsed(cls, text: str, where: str) -> Secrets:
-        """Return the secret of a text: a file's, or 32 hexadecimal digits."""
+        """Parse the content of a secret file, or 32 hexadecimal digits."""
         assignment = b""
         with suppress(ValueError, KeyError, TypeError):
             is_file = text.lstrip().startswith("{")
             assignment = bytes.fromhex(json.loads(text)["assignment"] if is_file else text.strip())
         if len(assignment) != _SECRET_BYTES:
             digits = f"{2 * _SECRET_BYTES} hexadecimal digits"
-            raise InputError(f"{where} is no secret file of this program, nor {digits}.")
+            raise InputError(f"{where} is neither a secret file of unswayed nor {digits}.")
         return cls(assignment)
 
 
@@ -228,8 +225,8 @@ def bound_secrets(connection: Connection, path: Path | None, default: Path) -> S
         where = str(path)
         if before is not None and not path.exists():
             raise InputError(
-                f"the store was made with a secret (fingerprint {before}) and {path} is not "
-                f"there; give {option('--secret')} the file it was made with, or set {VARIABLE}."
+                f"the store was made with a secret (fingerprint {before}), but {path} does not "
+                f"exist; give {option('--secret')} the file it was made with, or set {VARIABLE}."
             )
         found = load_or_make(path)
     with connection.transaction():
@@ -237,7 +234,7 @@ def bound_secrets(connection: Connection, path: Path | None, default: Path) -> S
         bound = connection.meta("secret")
         if bound != found.fingerprint:
             raise InputError(
-                f"the store belongs to the secret with fingerprint {bound}, and {where} holds "
+                f"the store belongs to the secret with fingerprint {bound}, but {where} has "
                 f"{found.fingerprint}: users would get other actions and their rewards would be "
                 f"refused; give {option('--secret')} the file it was made with, or another store."
             )

@@ -35,7 +35,7 @@ def check_store(url: str, secret: Secrets | None) -> dict[str, Any]:
         bound = connection.meta("secret")
         if secret is not None and bound not in (None, secret.fingerprint):
             problems.append(
-                f"the store belongs to the secret with fingerprint {bound}, and this one has "
+                f"the store belongs to the secret with fingerprint {bound}, but this one has "
                 f"{secret.fingerprint}."
             )
         for campaign in catalogue.campaigns(connection):
@@ -89,15 +89,15 @@ def _check_campaign(
 
 
 def back_up(url: str, to: str) -> dict[str, int]:
-    """Copy a snapshot of a store to a new one, while it is served; return the rows of each table.
+    """Copy a snapshot of a store, which may be in use, to a new one.
 
-    The copy is an ordinary store: it can be served with the same secret, or copied back.
+    Return the number of rows of each table. The copy can be served with the same secret.
     """
     if not to.startswith("sqlite:///"):
         return _copied(url, to)
     path = Path(to.removeprefix("sqlite:///"))
     if path.exists():
-        raise InputError(f"{path} is there already; give {option('--to')} another file.")
+        raise InputError(f"{path} exists already; give {option('--to')} another file.")
     with whole_file(path) as draft:
         draft.chmod(0o600)
         return _copied(url, f"sqlite:///{draft.absolute()}")

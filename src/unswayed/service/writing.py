@@ -27,14 +27,14 @@ MOST_WAITING = 200_000  # Ours: maximum number of unrecorded decisions, about 20
 _CHUNK = 10_000  # Ours: decisions in one row of the store
 LONGEST_CHUNK_MS = 60_000  # Longest time between decisions in one row of the store
 _GROUP = 512  # Ours: requests in one transaction; a group this large takes some milliseconds
-# Ours: time for which decisions are collected; a broken store is retried as often
+# Ours: seconds between writes of decisions, and between retries while the store is unavailable
 _FLUSH_SECONDS = 0.25
-# Ours: time for which requests are collected for one commit, which takes as long
+# Ours: seconds to wait for more requests before a commit, about as long as the commit takes
 _GATHER_SECONDS = 0.001
 
 
 class CountKey(NamedTuple):
-    """Key of the counters of decisions."""
+    """Decisions are counted by campaign, context and mode."""
 
     campaign: str
     context: str
@@ -47,9 +47,9 @@ class CountKey(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A reward or activation to be written; if it ``is_late`` it is only compared with stored ones.
+    """A reward or activation to be written; a late one is only compared with what is stored.
 
-    ``payload`` is the decision that it is about as bytes.
+    ``payload`` is the encoded decision.
     """
 
     record: Record
@@ -61,7 +61,7 @@ class Report(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """Decisions of one moment that are queued or being recorded."""
+    """Encoded decisions made at the same time, which wait to be recorded."""
 
     campaign: str
     time_ms: int
@@ -73,7 +73,7 @@ Counts = Counter[tuple[CountKey, str]]
 
 
 def counted(records: Iterable[Record]) -> Counts:
-    """Return the numbers of decisions by context and mode."""
+    """Count decisions, and shadow matches, by context and mode."""
     alike = Counter((CountKey.of(one), one.action == one.planned_action) for one in records)
     counts: Counts = Counter()
     for (key, is_match), n in alike.items():
@@ -97,7 +97,7 @@ class _Request:
 
 
 class Writer:
-    """The thread that writes.
+    """The thread that writes to the store.
 
     Decisions are recorded asynchronously: a token carries its whole decision, so the reward of a
     decision that was lost in a crash restores it. Rewards, activations and decisions with an
@@ -128,7 +128,7 @@ class Writer:
     def record(
         self, campaign: str, time_ms: int, payloads: Sequence[bytes], counts: Counts
     ) -> None:
-        """Queue decisions made at one moment for recording."""
+        """Queue decisions that were made at the same time."""
         if not payloads:
             return
         with self._condition:
@@ -187,10 +187,10 @@ class Writer:
                 return
 
     def _wait_for_others(self) -> None:
-        """Wait a moment for as many requests as last time; called with the lock held.
+        """Wait briefly for as many requests as last time; the caller holds the lock.
 
-        Callers whose responses were sent together return one by one. Otherwise the first would be
-        written alone, and all others would wait for that.
+        Clients that were answered together send their next requests one after another. Without the
+        wait, the first would be committed alone while all others wait.
         """
         end = time.monotonic() + _GATHER_SECONDS
         while 0 < len(self.requests) < self._n_last and not self._is_stopping:
@@ -241,7 +241,7 @@ class Writer:
 
 
 def _respond(requests: list[_Request], failure: StoreError | None = None) -> None:
-    """Respond with one call into the event loop: waking it costs a system call."""
+    """Resolve all futures in one call into the event loop, because waking it is expensive."""
 
     def give_all() -> None:
         for request in requests:
@@ -276,7 +276,7 @@ _LARGER = "CASE WHEN excluded.{0} > counts.{0} THEN excluded.{0} ELSE counts.{0}
 def write_counts(
     connection: Connection, writer: str, counts: Counts, *, is_total: bool = False
 ) -> None:
-    """Add to the counters of a writer, or raise them to totals.
+    """Add to the counters of a writer; with ``is_total``, raise them to the given totals.
 
     Every writer has its own rows, so no two processes wait for each other.
     """
@@ -295,7 +295,7 @@ def _first_rows(
 ) -> list[tuple[Row | None, bool]]:
     """Write rows whose key is new, unless they are late.
 
-    Return the stored value of each key, None if there is none, and whether it is new.
+    Return for each row the stored row with its key, or None, and whether it is new.
     """
     timely = [row for row, late in zip(rows, is_late, strict=True) if not late]
     inserted = iter(connection.insert_new(table, timely))
@@ -308,7 +308,7 @@ def _first_rows(
 def write_rewards(
     connection: Connection, reports: list[Report], counts: Counts
 ) -> list[tuple[Row | None, bool]]:
-    """Write rewards, and return the row of each in the store, if any, and whether it is new."""
+    """Write rewards; return for each the stored row, or None, and whether it is new."""
     rows = [
         (one.record.campaign, one.record.id, one.reward_id, one.value, one.received_ms, one.payload)
         for one in reports
@@ -323,13 +323,13 @@ def write_rewards(
 def write_activations(
     connection: Connection, reports: list[Report], _: Counts
 ) -> list[tuple[Row | None, bool]]:
-    """Write activations, and return the row of each in the store, if any, and whether it is new."""
+    """Write activations; return for each the stored row, or None, and whether it is new."""
     rows = [(one.record.campaign, one.record.id, one.received_ms, one.payload) for one in reports]
     return _first_rows(connection, "activations", rows, [one.is_late for one in reports])
 
 
 def write_asked(connection: Connection, rows: list[Row], counts: Counts) -> list[bytes]:
-    """Write rows of decisions under idempotency keys; return the first decision of each key."""
+    """Write decisions with idempotency keys; return the first decision of each key."""
     kept = _first_rows(connection, "asked", rows, [False] * len(rows))
     new = [row for row, is_new in kept if row is not None and is_new]
     counts.update(counted(decode_record(payload) for *_, payload in new))

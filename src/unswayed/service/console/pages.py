@@ -59,7 +59,7 @@ HEADERS = {
         "img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "x-content-type-options": "nosniff",
-    # "no-referrer" would also hide from us which site a form comes from.
+    # "no-referrer" would also hide from the service which site sent a form.
     "referrer-policy": "same-origin",
     "cache-control": "no-store",
 }
@@ -127,9 +127,9 @@ def _span(seconds: float) -> str:
 def _explored(
     contexts: Mapping[str, Mapping[str, Any]], plan: Mapping[str, Any]
 ) -> list[tuple[str, int, int, float]]:
-    """Return decisions, explored ones and the planned share of contexts, the busiest first.
+    """Return (context, decisions, explored decisions, planned share), the busiest first.
 
-    Leaves of former partitions are left out.
+    Leaves of earlier partitions are left out.
     """
     rows = []
     for context, modes in contexts.items():
@@ -146,7 +146,7 @@ def _explored(
 
 
 def _mapped(policy: Mapping[str, Any]) -> Iterator[tuple[str, float, list[dict[str, Any]]]]:
-    """Yield the cells of the map of a policy, the most visited contexts first."""
+    """Yield the rows of a policy's map: context, share of visits and cells, by visits."""
     rows, shares = policy["mean_rewards"], policy["context_probabilities"]
     plain = policy["source"].get("plain_means", {})
     changed = policy["source"].get("changed", {})
@@ -247,11 +247,11 @@ def _sorry(refusal: Refusal) -> Response:
 
 
 def _to(address: str) -> Response:
-    # 303: the browser fetches it with GET, and reloading does not send a form again.
+    # Status 303 makes the browser use GET, so that reloading does not submit the form again.
     return RedirectResponse(address, status_code=303, headers=HEADERS)
 
 
-#: The viewer while there are no keys, who may see every campaign.
+#: Stands for the viewer while there are no keys; may see every campaign.
 _NOBODY = Key("", EVERY_CAMPAIGN, "admin", "", 0)
 
 Show = Callable[[Call, Key], Awaitable[Response]]
@@ -328,7 +328,7 @@ def _page(
     area: str = "",
     status: int = 200,
 ) -> Response:
-    """Return a whole page with a macro in it; ``area`` is the active entry of the navigation."""
+    """Return a page that renders a macro; ``area`` is the active entry of the navigation."""
     campaign = None if call is None else call.path.get("campaign")
     inside = content(name, *values)
     is_signed_in = viewer is not _NOBODY
@@ -336,7 +336,7 @@ def _page(
 
 
 def _page_of(name: str, title: str, area: str, *sources: Source) -> Show:
-    """Return a page with the results of some routes; its title is the campaign's by default."""
+    """Return a page with the results of some routes; its default title is the campaign."""
 
     async def show(call: Call, viewer: Key) -> Response:
         values = [call.campaign, *[await source(call) for source in sources]]
@@ -346,7 +346,7 @@ def _page_of(name: str, title: str, area: str, *sources: Source) -> Show:
 
 
 def _part_of(name: str, source: Source) -> Show:
-    """Return a part of a page, for htmx to swap in, that shows the result of a route."""
+    """Return a part of a page with the result of a route, which htmx swaps in."""
 
     async def show(call: Call, _: Key) -> Response:
         return _html(content(name, call.campaign, await source(call)))
@@ -434,7 +434,7 @@ async def _users(call: Call, viewer: Key) -> Response:
 
 
 async def _audit_now(call: Call, _: Key) -> Response:
-    """Audit all records so far; simultaneous requests share one audit."""
+    """Audit everything recorded so far; simultaneous requests share one audit."""
     running = call.service.audits
     task = running.get(call.campaign)
     if task is None:
@@ -484,7 +484,7 @@ async def _logout(_: Call, __: Key) -> Response:
 
 
 async def _asset(request: Request) -> Response:
-    """Return a file that pages load; these are public."""
+    """Return a static file, which needs no key."""
     name = request.path_params["name"]
     if name not in ASSETS:
         return _sorry(Refusal(404, "not_found", "there is no such file."))
