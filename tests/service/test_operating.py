@@ -414,7 +414,7 @@ def test_a_store_is_bound_to_its_secret(
 ) -> None:
     configuration = Configuration(campaigns={"shop": SHOP})
     made = prepare(configuration, store=store, secret_path=tmp_path / "first").secrets
-    with pytest.raises(InputError, match=r"was made with a secret .* not there"):
+    with pytest.raises(InputError, match=r"was made with a secret .* does not exist"):
         prepare(configuration, store=store, secret_path=tmp_path / "second")
     assert not (tmp_path / "second").exists()
     Secrets(new_secret()).save(tmp_path / "second")

@@ -36,12 +36,15 @@ _DOT = bytes.fromhex(
     "47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b"
 )
 
-_V1 = "/v1/{campaign}"
-
 HandlerT = TypeVar("HandlerT", bound=Handler)
 
 ENDPOINTS: list[Endpoint] = []
 """All routes, in the order in which they are matched: the busiest first."""
+
+
+def _full(path: str) -> str:
+    """Return a path; without a leading slash it is relative to ``/v1/{campaign}``."""
+    return path if path.startswith("/") else f"/v1/{{campaign}}/{path}".rstrip("/")
 
 
 def _route(
@@ -51,7 +54,7 @@ def _route(
 
     def add(handler: HandlerT) -> HandlerT:
         text = summary or (handler.__doc__ or "").partition("\n")[0]
-        ENDPOINTS.append(Endpoint(method, path, handler, text, **more))
+        ENDPOINTS.append(Endpoint(method, _full(path), handler, text, **more))
         return handler
 
     return add
@@ -63,14 +66,14 @@ _get, _post, _patch, _delete = (
 
 
 def _of_store(
-    method: str, path: str, name: str, summary: str, work: Callable[..., Any], *, field: str = ""
+    method: str, name: str, path: str, summary: str, work: Callable[..., Any], field: str = ""
 ) -> Handler:
     """Add a route that calls a function with a connection and the parameters of the path.
 
     If ``field`` is given, the response is an object with the result in this field. Methods other
     than GET run in a transaction.
     """
-    names = re.findall(r"{(\w+)}", path)
+    names = re.findall(r"{(\w+)}", _full(path))
 
     async def handler(call: Call) -> Any:
         call_store = call.read if method == "GET" else call.change
@@ -79,6 +82,9 @@ def _of_store(
 
     handler.__name__ = name  # used to make the route's id
     return _route(method, path, summary)(handler)
+
+
+_reads, _changes = partial(_of_store, "GET"), partial(_of_store, "POST")
 
 
 class DecideBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -118,7 +124,7 @@ class NewGlobalKey(NewKey, frozen=True, forbid_unknown_fields=True):
     campaign: str = keys.EVERY_CAMPAIGN
 
 
-@_post(f"{_V1}/decide", roles=("decide",), body=DecideRequest, returns=DecideResponse)
+@_post("decide", roles=("decide",), body=DecideRequest, returns=DecideResponse)
 async def decide(call: Call) -> Reply:
     """Choose an action for a user in a context, and return a token for its reward."""
     (response,) = await call.service.decide(call.campaign, (call.body,))
@@ -127,7 +133,7 @@ async def decide(call: Call) -> Reply:
     return Reply(response)
 
 
-@_post(f"{_V1}/decide/batch", roles=("decide",), body=DecideBatch, row=DecideRequest)
+@_post("decide/batch", roles=("decide",), body=DecideBatch, row=DecideRequest)
 async def decide_batch(call: Call) -> Reply:
     """Make many decisions; each row gets its own result or error."""
     asked = _checked_batch(call, call.body.decisions)
@@ -136,22 +142,20 @@ async def decide_batch(call: Call) -> Reply:
     return Reply(b'{"decisions":[' + b",".join(rows) + b"]}")
 
 
-@_post(
-    f"{_V1}/activate", roles=("decide", "reward"), body=ActivateRequest, returns=ActivateResponse
-)
+@_post("activate", roles=("decide", "reward"), body=ActivateRequest, returns=ActivateResponse)
 async def activate(call: Call) -> ActivateResponse:
     """Report that a deferred decision was shown."""
     return await call.service.activate(call.campaign, call.body)
 
 
-@_get(f"{_V1}/shown.gif", roles=None, query={"token": "The decision's token."}, returns=bytes)
+@_get("shown.gif", roles=None, query={"token": "The decision's token."}, returns=bytes)
 async def shown(call: Call) -> Reply:
     """Report that a decision was shown by loading an image, which needs no key."""
     await call.service.activate(call.campaign, ActivateRequest(call.query.get("token", "")))
     return Reply(_DOT, content_type=b"image/gif", headers=((b"cache-control", b"no-store"),))
 
 
-@_post(f"{_V1}/reward", roles=("reward",), body=RewardRequest, returns=RewardResponse)
+@_post("reward", roles=("reward",), body=RewardRequest, returns=RewardResponse)
 async def reward(call: Call) -> RewardResponse:
     """Report the reward of a decision; durable once the response is sent."""
     (response,) = await call.service.reward(call.campaign, (call.body,))
@@ -160,7 +164,7 @@ async def reward(call: Call) -> RewardResponse:
     return response
 
 
-@_post(f"{_V1}/reward/batch", roles=("reward",), body=RewardBatch, row=RewardRequest)
+@_post("reward/batch", roles=("reward",), body=RewardBatch, row=RewardRequest)
 async def reward_batch(call: Call) -> dict[str, Any]:
     """Report many rewards; each row gets its own result or error."""
     asked = _checked_batch(call, call.body.rewards)
@@ -217,13 +221,8 @@ async def metrics(call: Call) -> Reply:
     return Reply(text.encode(), content_type=b"text/plain; version=0.0.4; charset=utf-8")
 
 
-list_campaigns = _of_store(
-    "GET",
-    "/v1/campaigns",
-    "list_campaigns",
-    "List all campaigns.",
-    catalogue.campaigns,
-    field="campaigns",
+list_campaigns = _reads(
+    "list_campaigns", "/v1/campaigns", "List all campaigns.", catalogue.campaigns, "campaigns"
 )
 
 
@@ -234,7 +233,7 @@ async def create_campaign(call: Call) -> Campaign:
     return await call.change(catalogue.create_campaign, call.body.name, settings)
 
 
-@_get(f"{_V1}/keys", "List the campaign's keys, without their secrets.")
+@_get("keys", "List the campaign's keys, without their secrets.")
 @_get("/v1/keys", "List all keys, without their secrets.")
 async def list_keys(call: Call) -> dict[str, Any]:
     """Return the keys of one or all campaigns, without their secrets."""
@@ -248,7 +247,7 @@ async def list_keys(call: Call) -> dict[str, Any]:
     }
 
 
-@_post(f"{_V1}/keys", "Create a key of the campaign.", body=NewKey)
+@_post("keys", "Create a key of the campaign.", body=NewKey)
 @_post("/v1/keys", "Create a key for any campaign.", body=NewGlobalKey)
 async def make_key(call: Call) -> dict[str, Any]:
     """Make a key, which is shown once."""
@@ -256,7 +255,7 @@ async def make_key(call: Call) -> dict[str, Any]:
     return {"key": await call.change(keys.make_key, name, call.body.role)}
 
 
-@_delete(f"{_V1}/keys/{{key}}", "Remove a key of the campaign.")
+@_delete("keys/{key}", "Remove a key of the campaign.")
 @_delete("/v1/keys/{key}", "Remove a key for all campaigns.")
 async def remove_key(call: Call) -> dict[str, Any]:
     """Remove a key."""
@@ -284,12 +283,10 @@ async def retire_signing_key(call: Call) -> dict[str, Any]:
     return await list_signing_keys(call)
 
 
-show_campaign = _of_store(
-    "GET", _V1, "show_campaign", "Show a campaign and its settings.", catalogue.campaign
-)
+show_campaign = _reads("show_campaign", "", "Show a campaign and its settings.", catalogue.campaign)
 
 
-@_patch(_V1, body=dict[str, Any])
+@_patch("", body=dict[str, Any])
 async def change_campaign(call: Call) -> Any:
     """Change some settings."""
 
@@ -310,7 +307,7 @@ def _with_settings(
     return catalogue.change_settings(connection, name, settings)
 
 
-@_delete(_V1, query={"confirm": "The campaign's name, to confirm."})
+@_delete("", query={"confirm": "The campaign's name, to confirm."})
 async def delete_campaign(call: Call) -> dict[str, Any]:
     """Delete a campaign and all its records."""
     if call.query.get("confirm") != call.campaign:
@@ -322,30 +319,29 @@ async def delete_campaign(call: Call) -> dict[str, Any]:
     return {"deleted": call.campaign}
 
 
-archive_campaign = _of_store(
-    "POST", f"{_V1}/archive", "archive_campaign", "Stop making decisions.", catalogue.archive
+archive_campaign = _changes(
+    "archive_campaign", "archive", "Stop making decisions.", catalogue.archive
 )
-restore_campaign = _of_store(
-    "POST", f"{_V1}/restore", "restore_campaign", "Resume making decisions.", catalogue.restore
+restore_campaign = _changes(
+    "restore_campaign", "restore", "Resume making decisions.", catalogue.restore
 )
 
 
-@_post(f"{_V1}/contexts", body=NewLabels)
-async def add_contexts(call: Call) -> Campaign:
-    """Add contexts."""
-    labels = call.body.labels
-    return await call.change(
-        _with_settings, call.campaign, lambda there: there.with_labels(contexts=labels)
-    )
+def _adds(kind: str) -> None:
+    """Add the route that adds contexts or actions."""
+
+    async def handler(call: Call) -> Campaign:
+        def change(settings: Settings) -> Settings:
+            return settings.with_labels(**{kind: call.body.labels})
+
+        return await call.change(_with_settings, call.campaign, change)
+
+    handler.__name__ = f"add_{kind}"
+    _post(kind, f"Add {kind}.", body=NewLabels)(handler)
 
 
-@_post(f"{_V1}/actions", body=NewLabels)
-async def add_actions(call: Call) -> Campaign:
-    """Add actions."""
-    labels = call.body.labels
-    return await call.change(
-        _with_settings, call.campaign, lambda there: there.with_labels(actions=labels)
-    )
+_adds("contexts")
+_adds("actions")
 
 
 def _policy(connection: Connection, name: str, version: str | None = None) -> dict[str, Any]:
@@ -374,32 +370,26 @@ def _version(text: str) -> int:
     return _number(text, "a version is a number such as 3.")
 
 
-show_policy = _of_store(
-    "GET", f"{_V1}/policy", "show_policy", "Show the served plan and policy.", _policy
-)
-list_policies = _of_store(
-    "GET",
-    f"{_V1}/policy/versions",
+show_policy = _reads("show_policy", "policy", "Show the served plan and policy.", _policy)
+list_policies = _reads(
     "list_policies",
+    "policy/versions",
     "List all versions of the policy.",
     catalogue.policy_versions,
-    field="versions",
+    "versions",
 )
-show_version = _of_store(
-    "GET", f"{_V1}/policy/{{version}}", "show_version", "One version of the policy.", _policy
-)
+show_version = _reads("show_version", "policy/{version}", "One version of the policy.", _policy)
 
 
-activate_version = _of_store(
-    "POST",
-    f"{_V1}/policy/{{version}}/activate",
+activate_version = _changes(
     "activate_version",
+    "policy/{version}/activate",
     "Serve a version; choose an older one to roll back.",
     lambda store, name, version: catalogue.activate_policy(store, name, _version(version)),
 )
 
 
-@_post(f"{_V1}/learn", status=202)
+@_post("learn", status=202)
 async def learn(call: Call) -> jobs.Job:
     """Learn in the background."""
     job, is_new = await call.change(jobs.add_job, call.campaign)
@@ -408,24 +398,13 @@ async def learn(call: Call) -> jobs.Job:
     return job
 
 
-list_jobs = _of_store(
-    "GET",
-    f"{_V1}/learn",
-    "list_jobs",
-    "List learning jobs, newest first.",
-    jobs.jobs_of,
-    field="jobs",
-)
-show_job = _of_store(
-    "GET", f"{_V1}/learn/{{job}}", "show_job", "Show a job and its progress.", jobs.job_of
-)
-status = _of_store(
-    "GET", f"{_V1}/status", "status", "Show the progress of exploration.", jobs.status
-)
+list_jobs = _reads("list_jobs", "learn", "List learning jobs, newest first.", jobs.jobs_of, "jobs")
+show_job = _reads("show_job", "learn/{job}", "Show a job and its progress.", jobs.job_of)
+status = _reads("status", "status", "Show the progress of exploration.", jobs.status)
 
 
 @_get(
-    f"{_V1}/report",
+    "report",
     query={"policy": "Version of the policy; by default the one that is served."},
     is_slow=True,
 )
@@ -435,20 +414,13 @@ async def report(call: Call) -> Reply:
     return Reply(b"".join([piece async for piece in pieces]))
 
 
-list_reports = _of_store(
-    "GET",
-    f"{_V1}/reports",
-    "list_reports",
-    "List daily reports, newest first.",
-    jobs.reports_of,
-    field="reports",
+list_reports = _reads(
+    "list_reports", "reports", "List daily reports, newest first.", jobs.reports_of, "reports"
 )
-show_report = _of_store(
-    "GET", f"{_V1}/reports/{{day}}", "show_report", "Show the report of a day.", jobs.report_of
-)
+show_report = _reads("show_report", "reports/{day}", "Show the report of a day.", jobs.report_of)
 
 
-@_get(f"{_V1}/audit", is_slow=True)
+@_get("audit", is_slow=True)
 async def audit(call: Call) -> dict[str, Any]:
     """Audit explored decisions: whether they were attacked, and by which accounts."""
     text = b"".join([piece async for piece in _offline(call, "audit", {})])
@@ -468,7 +440,7 @@ def _numbers(call: Call, **meanings: str) -> dict[str, Any]:
 
 
 @_get(
-    f"{_V1}/export",
+    "export",
     query={
         "since_ms": "Decisions from this time on, in milliseconds since 1970.",
         "until_ms": "Decisions before this time.",
@@ -497,7 +469,7 @@ async def export(call: Call) -> StreamingResponse:
     return StreamingResponse(whole(), media_type="application/vnd.apache.parquet", headers=headers)
 
 
-@_get(f"{_V1}/decisions", query={"user": "List one user's decisions and current actions."})
+@_get("decisions", query={"user": "List one user's decisions and current actions."})
 async def list_decisions(call: Call) -> dict[str, Any]:
     """List the latest decisions and their rewards."""
     user = call.query.get("user")
@@ -510,7 +482,7 @@ async def list_decisions(call: Call) -> dict[str, Any]:
     return {"user": user, "now": now, **found}
 
 
-@_delete(f"{_V1}/users", query={"user": "The user."})
+@_delete("users", query={"user": "The user."})
 async def forget_user(call: Call) -> dict[str, Any]:
     """Delete all records of a user."""
     user = check_label("user", call.query.get("user", ""))
@@ -522,7 +494,7 @@ async def forget_user(call: Call) -> dict[str, Any]:
     return {"user": user, "deleted": deleted}
 
 
-@_get(f"{_V1}/decisions/{{decision}}/explain")
+@_get("decisions/{decision}/explain")
 async def explain_decision(call: Call) -> dict[str, Any]:
     """Explain what was decided, under which plan and policy, and why."""
     secret = call.service.watcher.secrets.assignment
