@@ -75,7 +75,7 @@ def test_invalid_data_end_the_responses(sqlite_shop: Running) -> None:
 
 
 @pytest.mark.parametrize("row", [b"1", b'{"x":1}'])
-def test_of_malformed_rows_no_more_are_read_than_a_batch_may_have(
+def test_only_as_many_malformed_rows_are_read_as_a_batch_may_have(
     sqlite_shop: Running, row: bytes
 ) -> None:
     """Otherwise a body of a megabyte could keep a worker busy for a minute."""

@@ -176,7 +176,7 @@ def test_live_totals_follow_the_traffic(
 ) -> None:
     quiet.open(f"{learned_shop.address}/")
     assert values(quiet, "#totals") == [120, 120, 120]
-    # The axis shows the last minute from the start, and not 1970.
+    # The time axis begins a minute ago, not in 1970.
     assert float(quiet.value("document.getElementById('plot').dataset.from")) > time.time() - 90
     visit(learned_shop, rng, n_users=40, visits=1, colluders=0.0)
     quiet.until("document.getElementById('totals').dataset.decisions === '200'")

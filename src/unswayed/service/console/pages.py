@@ -47,7 +47,7 @@ _LONGEST_FORM = 4_096  # Ours: bytes of a login form; a key has 64 characters
 _MOST_LETTERS = 2_000  # Ours: maximum length of a shown text; labels have at most 256 bytes
 _LONG = 24  # Ours: length from which a cell gets a minimum width
 
-#: Ours: maximum number of rows of tables and bars of pictures; the routes return all.
+#: Ours: maximum number of rows in tables and of bars in charts; the routes return everything.
 MOST_ROWS = 60
 _MOST_BARS = 12
 _MOST_CONTEXTS, _MOST_ACTIONS = 40, 12
