@@ -152,10 +152,13 @@ class Search:
         return self._e_step(replace(fit, tilts=tilts, n_free=self.n_actions))
 
     def _refitted(self, fit: Coalition) -> Coalition:
-        """Fit honest accounts anew without the members: tastes may have absorbed the coalition."""
+        """Fit honest accounts anew without the members, whom tastes may have absorbed, if it pays.
+
+        It does not where the tastes have absorbed other coalitions, too.
+        """
         rest = self.weights * (1.0 - fit.members)
         honest = refit(self.accounts, self.law, rest, self.plain, self.best)
-        return replace(fit, honest=honest)
+        return max(fit, self._e_step(replace(fit, honest=honest)), key=attrgetter("gain"))
 
     def _aimed(self, fit: Coalition) -> Coalition:
         """Count only the evidence that the group differs in more than its level.
@@ -278,14 +281,30 @@ class Search:
         )
 
     def _starts(self) -> list[FloatArray]:
-        """Return members along skewed directions, of few cells and of actions, and unusual ones."""
+        """Return members along skewed directions, as active ones, and unusual ones."""
         # Levels may have absorbed a coalition that pushes one action and nukes another.
         unusual = 0.9 * (1.0 - self.plain.classes[0])
         return [
             *self._most_skewed(self.places),
             *self._most_skewed(self._places_by_action()),
+            self._as_active(),
             unusual,
         ]
+
+    def _as_active(self) -> FloatArray:
+        """Return the class of activity whose rewards differ most, in more than their level.
+
+        Colluders who come once agree with nobody within an account; their number of plays is all
+        that they have in common.
+        """
+        active, n = self.accounts.activity, len(self.in_class)
+        excess = np.full(n, -np.inf)
+        for k in np.flatnonzero(self.in_class >= FEWEST_ACCOUNTS):
+            plays, scores = self.accounts.sums(self.weights * (active == k), self.n_cells)
+            information = plays * self.law.variances
+            scores -= information * scores.sum() / max(float(information.sum()), 1e-9)
+            excess[k] = (scores**2 / (information + 1.0)).sum()
+        return np.where((active == excess.argmax()) & (self.weights > 0.5), 0.9, 0.0)
 
     def _most_skewed(self, places: FloatArray) -> list[FloatArray]:
         """Return members at the ends of the most skewed places; shape (n_users, n_directions).
