@@ -9,24 +9,26 @@ import numpy as np
 
 from unswayed.arrays import FloatArray
 from unswayed.errors import ALPHA, InputError, check_adversarial_fraction
-from unswayed.learners.bounded.method import Findings, Reviewed, find_coalitions
+from unswayed.learners.bounded.method import (
+    LARGEST_SHARE,
+    MARGIN,
+    Findings,
+    Reviewed,
+    find_coalitions,
+)
 from unswayed.limits import smallest_swap_coalition
 from unswayed.tallies import UserTallies
 
 Auto = Literal["auto"]
 
-SEARCHED_FRACTION = 0.24
-"""Ours: the share that is stated while looking; coalitions of up to .34 are then found."""
+SEARCHED_FRACTION = LARGEST_SHARE / 2.0
+"""Ours: the share that is stated while looking; coalitions of up to a third are then found."""
 
-FLOOR, CEILING = 0.1, 0.45
-"""Ours: never state less, since a coalition that hides may be there; nor more, since from one half
-on nothing can be learned."""
+FLOOR = 0.1
+"""Ours: never state less, since a coalition that hides may be there."""
 
 UNSEEN = 0.07
 """Ours: what is added to those who were found, for members who lie seldom."""
-
-MARGIN = 1.25
-"""Ours: the true share may exceed the estimated mass of a coalition by this factor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,7 @@ class UnknownFraction:
             )
         else:
             words.append(f"no coalition was seen, and {FLOOR:.0%} is stated in case one hides.")
-        if self.hidden_from is not None and self.hidden_from < CEILING:
+        if self.hidden_from is not None and self.hidden_from < LARGEST_SHARE:
             words.append(
                 f"From {self.hidden_from:.1%} on some coalition is hidden from every method: if "
                 "you cannot rule it out, state alpha yourself."
@@ -114,7 +116,7 @@ def fraction_of(found: Findings, n_actions: int) -> UnknownFraction:
         hidden = float(smallest_swap_coalition(gap, plays, n_actions, noise=deviation))
     upper = min(MARGIN * accused + suspected, 1.0)
     return UnknownFraction(
-        chosen=min(max(upper + UNSEEN, FLOOR), CEILING),
+        chosen=min(max(upper + UNSEEN, FLOOR), LARGEST_SHARE),
         accused=accused,
         suspected=suspected,
         upper=upper,

@@ -7,6 +7,7 @@ accounts' residuals, not on which action wins.
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +19,12 @@ from scipy import special
 from unswayed.arrays import BoolArray, FloatArray
 from unswayed.engine import Blocked
 from unswayed.learners.bounded.honest import (
+    FEWEST,
+    LONG_STEPS,
+    N_DIRECTIONS,
     PRICE,
+    PRIOR_SIZE,
+    SHORT_STEPS,
     Accounts,
     Honest,
     Law,
@@ -37,26 +43,11 @@ from unswayed.tallies import entry_users
 USUAL_TASTE = 0.3
 """Root mean square of the loadings from which tastes are fitted."""
 
-N_SKEWED = 3
-"""Number of directions of either kind from which starts are taken."""
-
-SHORT_STEPS, LONG_STEPS, N_FINALISTS = 3, 8, 2
-"""Steps of EM from every start, steps from the best, and how many of them."""
-
-N_THREADS = 4
-"""Runs of EM at a time; each has arrays of its own."""
-
-FEWEST_ACCOUNTS = 20
-"""Accounts among whom a coalition is searched, at least."""
+N_FINALISTS = 2
+"""Candidates that are fitted with all steps."""
 
 MOST_NATS = 5.0
 """Nats that a single account can add to the evidence."""
-
-ACTIVITY_ACCOUNTS = 30.0
-"""The prior of an activity class is shrunk towards that of all by this many accounts."""
-
-TURNS = 4
-"""Steps of the long runs in which roles are exchanged where most accounts of a cell are members."""
 
 ALIKE = 0.9
 """Correlation of memberships from which two candidates are the same."""
@@ -125,13 +116,13 @@ class Search:
 
         ``known`` are accounts that are known to collude, and that others may collude with.
         """
-        if (self.weights > 0.5).sum() < FEWEST_ACCOUNTS:
+        if (self.weights > 0.5).sum() < FEWEST:
             return []
         starts = self._starts()
         if known.any():
             starts.append(np.where(known, 0.9, 0.0))
         finals: list[Coalition] = []
-        with ThreadPoolExecutor(N_THREADS) as pool:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
             # A coalition may be hidden by tastes, or be mistaken for tastes: both are tried.
             for honest in [self.plain] if self.best is self.plain else [self.plain, self.best]:
                 fits = list(pool.map(partial(self._short, honest), starts))
@@ -204,8 +195,8 @@ class Search:
         q = self.weights * members
         share = q.sum() / self.weights.sum()
         prior = (
-            np.bincount(self.accounts.activity, q, len(self.in_class)) + ACTIVITY_ACCOUNTS * share
-        ) / (self.in_class + ACTIVITY_ACCOUNTS)
+            np.bincount(self.accounts.activity, q, len(self.in_class)) + PRIOR_SIZE * share
+        ) / (self.in_class + PRIOR_SIZE)
         share = float(prior @ self.in_class / self.weights.sum())
         clipped = np.clip(prior * min(1.0, self.expected / max(share, 1e-9)), 1e-6, 0.9)
         return np.asarray(clipped, np.float64)
@@ -213,7 +204,7 @@ class Search:
     def _em(self, fit: Coalition, steps: int, *, turn: bool = False) -> Coalition:
         for step in range(steps):
             fit = self._m_step(fit)
-            if turn and step < TURNS:
+            if turn and step < steps // 2:
                 fit = self._turned(fit)
             fit = self._e_step(fit)
         return fit
@@ -299,7 +290,7 @@ class Search:
         """
         active, n = self.accounts.activity, len(self.in_class)
         excess = np.full(n, -np.inf)
-        for k in np.flatnonzero(self.in_class >= FEWEST_ACCOUNTS):
+        for k in np.flatnonzero(self.in_class >= FEWEST):
             plays, scores = self.accounts.sums(self.weights * (active == k), self.n_cells)
             information = plays * self.law.variances
             scores -= information * scores.sum() / max(float(information.sum()), 1e-9)
@@ -322,7 +313,7 @@ class Search:
             if not any(correlation(y[is_in], other[is_in]) > ALIKE for other in kept):
                 kept.append(y)
                 found += [np.where(is_in & (y >= least), 0.9, 0.0) for least in ends]
-            if len(kept) == N_SKEWED:
+            if len(kept) == N_DIRECTIONS:
                 break
         return found
 

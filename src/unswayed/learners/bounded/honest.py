@@ -34,20 +34,24 @@ ONE_CELL_CORRELATION = 0.001
 """The same where accounts meet a single cell: there the level of an account is all that its plays
 have in common, and levels are fitted."""
 
-FEWEST_REPEATS = 50.0
-"""Repeated plays from which the intraclass correlation is estimated."""
+PRIOR_SIZE = 30.0
+"""Cells, or accounts, whose number a prior counts as: of the variance of cell effects, which is
+shrunk towards that of action effects, and of the share of an activity class that collude."""
 
-TASTES = (1, 3)
-"""Numbers of taste factors beside the level that are tried; the best one by penalised likelihood is
-used."""
+FEWEST = 20
+"""Accounts among whom a coalition is searched, and repeated plays from which the intraclass
+correlation is estimated, at least."""
 
-THRESHOLD, N_DIRECTIONS, MOST_CELLS = 2.0, 3, 500
-"""Standard errors within which a covariance of cells is set to zero, directions of accounts' scores
-that are found, and cells of an account that takes part in it."""
+N_DIRECTIONS = 3
+"""Most taste factors beside the level (one and this many are tried, the best one by penalised
+likelihood is used), and directions of accounts' scores from which a search starts."""
 
-FACTOR_STEPS, LEVEL_STEPS, TASTE_STEPS, REFIT_STEPS = 8, 15, 5, 3
-"""Steps of EM for the loadings, for levels alone, for levels with tastes, and for either of them
-when a few accounts were left out."""
+THRESHOLD, MOST_CELLS = 2.0, 500
+"""Standard errors within which a covariance of cells is set to zero, and cells of an account that
+takes part in it."""
+
+SHORT_STEPS, LONG_STEPS = 3, 8
+"""Steps of EM from every start and when a few accounts were left out, and of all other runs."""
 
 PRICE = 1.5
 """Nats that every free number costs."""
@@ -56,10 +60,9 @@ LEVEL_STARTS, SHARE_STARTS = (0.0, 1.5, -1.5), (0.9, 0.05, 0.05)
 """Levels of the three classes to start from, as tilts, and their shares: usual, eager and silent
 accounts."""
 
-LARGEST_TILT = 6.0
-
 GRID_STEP, GRID_END = 0.5, 12.0
-"""Tilts of single accounts are read off a table that ends at ±12."""
+"""Tilts of single accounts are read off a table that ends at ±12; those of cells and classes are at
+most half as large."""
 
 SETTLED, MOST_STEPS = 0.3, 6
 """Newton's steps for an account's tastes end when the next one would gain fewer nats."""
@@ -185,7 +188,7 @@ def _solve(
             below[g] += plays[j] * curvature
         for g in range(len(tilts)):
             step = min(max(above[g] / max(below[g], 1e-9), -1.0), 1.0)
-            tilts[g] = min(max(tilts[g] + step, -LARGEST_TILT), LARGEST_TILT)
+            tilts[g] = min(max(tilts[g] + step, -GRID_END / 2.0), GRID_END / 2.0)
     return tilts
 
 
@@ -221,7 +224,7 @@ def intraclass_correlation(rows: Responses, law: Law, trimmed: float) -> float:
     voters = voters[np.argsort(ratio, kind="stable")]
     n_out = int(trimmed * len(voters))
     voters = voters[n_out : len(voters) - n_out]
-    if repeats[voters].sum() < FEWEST_REPEATS:
+    if repeats[voters].sum() < FEWEST:
         return ONE_CELL_CORRELATION
     # Nobody votes with more than a few times the plays of the others.
     votes = np.minimum(1.0, MOST_INFLUENCE * np.median(plays[voters]) / plays[voters])
@@ -333,7 +336,7 @@ def fit_plain(accounts: Accounts, law: Law, weights: FloatArray) -> Honest:
         0.0,
         np.zeros(n_cells, np.int64),
     )
-    return _levelled(start, accounts, law, weights, LEVEL_STEPS)
+    return _levelled(start, accounts, law, weights, LONG_STEPS)
 
 
 def fit_tastes(
@@ -346,7 +349,7 @@ def fit_tastes(
 ) -> Honest:
     """Fit accounts with a level and tastes, by action or by cell; ``plain`` if they do not pay."""
     n_cells, fits = len(law.means), [plain]
-    for n_factors, n_groups in itertools.product(TASTES, (n_actions, n_cells)):
+    for n_factors, n_groups in itertools.product((1, N_DIRECTIONS), (n_actions, n_cells)):
         groups = np.arange(n_cells) % n_groups
         plays = np.bincount(groups, accounts.sums(weights, n_cells)[0])
         loadings = factor_analysis(accounts, law, weights, directions[:, :n_factors], groups)
@@ -359,18 +362,18 @@ def fit_tastes(
             price=PRICE * n_factors * float((plays > 1.0).sum()),
             groups=groups,
         )
-        fits.append(_levelled(start, accounts, law, weights, TASTE_STEPS))
+        fits.append(_levelled(start, accounts, law, weights, LONG_STEPS))
     return max(fits, key=lambda fit: fit.worth(weights))
 
 
 def refit(accounts: Accounts, law: Law, weights: FloatArray, plain: Honest, best: Honest) -> Honest:
     """Fit honest accounts anew to other weights, with the tastes of ``best`` or with none."""
-    fit = _levelled(plain, accounts, law, weights, REFIT_STEPS)
+    fit = _levelled(plain, accounts, law, weights, SHORT_STEPS)
     if best is plain:
         return fit
     tastes_before = best.loadings[:, 1:]
-    loadings = factor_analysis(accounts, law, weights, tastes_before, best.groups, REFIT_STEPS)
-    tastes = _levelled(replace(best, loadings=loadings), accounts, law, weights, REFIT_STEPS)
+    loadings = factor_analysis(accounts, law, weights, tastes_before, best.groups, SHORT_STEPS)
+    tastes = _levelled(replace(best, loadings=loadings), accounts, law, weights, SHORT_STEPS)
     return max(fit, tastes, key=lambda fit: fit.worth(weights))
 
 
@@ -413,7 +416,7 @@ def class_levels(
         plays, scores = accounts.sums(parts[k], n_cells)
         _, slope, curvature = law.at(tilts + levels[k])
         step = float((scores - plays * slope).sum() / max(float((plays * curvature).sum()), 1e-9))
-        out[k] = np.clip(levels[k] + np.clip(step, -1.0, 1.0), -LARGEST_TILT, LARGEST_TILT)
+        out[k] = np.clip(levels[k] + np.clip(step, -1.0, 1.0), -GRID_END / 2.0, GRID_END / 2.0)
     # The classes keep their order: two equal ones would be redundant.
     out[1], out[2] = max(out[1], 0.3), min(out[2], -0.3)
     return out
@@ -639,7 +642,7 @@ def factor_analysis(
     weights: FloatArray,
     tastes: FloatArray,
     groups: IntArray,
-    n_steps: int = FACTOR_STEPS,
+    n_steps: int = LONG_STEPS,
 ) -> FloatArray:
     """Return loadings of a level and of tastes, by EM of a factor analysis of the scores."""
     loadings = np.ascontiguousarray(np.hstack([np.full((len(tastes), 1), 0.3), tastes]))

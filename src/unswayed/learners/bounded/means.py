@@ -15,15 +15,12 @@ import numpy as np
 from unswayed.arrays import CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.engine import Blocked
-from unswayed.learners.bounded.honest import MOST_INFLUENCE
+from unswayed.learners.bounded.honest import MOST_INFLUENCE, PRIOR_SIZE
 from unswayed.learners.bounded.rewards import Responses
 from unswayed.tallies import entry_users
 
 CONTEXT_PLAYS = 100.0
 """The variance of rewards in a context is shrunk towards the log's by this many plays."""
-
-PRIOR_CELLS = 30.0
-"""A smaller variance of cell effects is shrunk towards that of action effects by so many cells."""
 
 LENIENCE = 2.0
 
@@ -216,9 +213,9 @@ def _shrunken(
         k = precision + 1.0 / of_cell
         cell = precision * (y - context - action) / k
         if parts is None:
-            like = PRIOR_CELLS * max(of_cell, of_action if n_contexts > 2 else 0.0)
+            like = PRIOR_SIZE * max(of_cell, of_action if n_contexts > 2 else 0.0)
             total_cell = float((cell**2 + 1.0 / k)[is_seen].sum()) + like
-            of_cell = max(total_cell / (n_seen + PRIOR_CELLS), least)
+            of_cell = max(total_cell / (n_seen + PRIOR_SIZE), least)
         context = (precision * (y - action - cell)).sum(axis=1, keepdims=True) / in_context
     found = np.where(is_seen, context + action + cell, np.nan)
     return found, Shrinkage(of_action, of_cell)

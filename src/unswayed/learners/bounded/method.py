@@ -44,6 +44,7 @@ from unswayed.learners.bounded.means import (
     weighed,
 )
 from unswayed.learners.bounded.rewards import (
+    SAMPLE_ENTRIES,
     Reading,
     category_counts,
     read,
@@ -63,9 +64,9 @@ from unswayed.policy import best_known
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, UserTallies
 
-WHOLE_ENTRIES, SEARCH_ENTRIES = 200_000, 60_000
-"""Coalitions are searched among all accounts of logs with up to the first number of entries, and
-among random accounts of larger ones with about the second."""
+SEARCH_ENTRIES = 60_000
+"""Coalitions are searched among random accounts with about so many entries if the log has more than
+``SAMPLE_ENTRIES``."""
 
 CLEAR, ENTRIES = 70.0, 20_000
 """Nats of evidence from which a group is flagged, with so many entries in the search; with fewer
@@ -83,10 +84,10 @@ SUSPECTED = 0.35
 MORE, LARGEST_SHARE = 0.1, 0.49
 """The share of the accounts that may collude is the stated one and a tenth, and below one half."""
 
-TRIMMED = 1.25
-"""Times the stated share: accounts at either end that do not vote on the correlation."""
+MARGIN = 1.25
+"""The true share of colluders may exceed a stated or estimated one by this factor."""
 
-MOST_ROUNDS = 4
+MOST_ROUNDS = 8
 """Coalitions that are flagged at most."""
 
 SETTLED = 0.05
@@ -315,14 +316,14 @@ def find_coalitions(
     rng = generator(seed, "bounded")
     reviewed = reviewed or Reviewed.nobody(tallies.n_users)
     reading = read_rewards(tallies, rng)
-    is_whole = int(tallies.cell_users().sum()) <= WHOLE_ENTRIES
-    chosen = sampled_codes(tallies, rng, WHOLE_ENTRIES if is_whole else SEARCH_ENTRIES)
+    is_whole = int(tallies.cell_users().sum()) <= SAMPLE_ENTRIES
+    chosen = sampled_codes(tallies, rng, SAMPLE_ENTRIES if is_whole else SEARCH_ENTRIES)
     searched, weights = np.ones(tallies.n_users), np.where(reviewed.is_fake, 0.0, 1.0)
     blocks = tallies.blocks.transformed(read, reading)
     shape = (tallies.n_cells, reading.n_categories)
     sample = weighed(rows_of(blocks, chosen), LEAST_CORRELATION)
     law = Law.of_counts(category_counts(sample, weights[chosen], shape))
-    rho = intraclass_correlation(sample, law, TRIMMED * alpha)
+    rho = intraclass_correlation(sample, law, MARGIN * alpha)
     sample = weighed(sample, rho)
     bounded = blocks.transformed(weighed, rho, most_plays(sample))
     blocks = blocks.transformed(weighed, rho)

@@ -24,16 +24,15 @@ CategoryArray = npt.NDArray[np.int8]
 Rows = TypeVar("Rows", bound=UserRows)
 
 SAMPLE_ENTRIES = 200_000
-"""Categories are found on users with about this many entries."""
+"""Categories are found on users with about this many entries, and coalitions are searched among all
+accounts of logs with up to this many."""
 
 FEWEST_SAMPLED = 200
-"""A sample has this many users at least."""
+"""Users in a sample, at least; a context with fewer sampled entries uses the categories of all
+contexts."""
 
-OWN_ENTRIES = 200
-"""A context with fewer sampled entries uses the categories of all contexts."""
-
-MOST_ATOMS, LEAST_ATOM, COVERED = 10, 0.01, 0.99
-"""Up to ten values, each with 1 % of the rewards, are categories if they cover 99 % of them."""
+MOST_ATOMS, LEAST_ATOM = 10, 0.01
+"""Up to ten values, each with 1 % of the rewards, are categories if no more than 1 % are others."""
 
 LONGEST_SCALE = 20.0
 """A scale is at most this many times as long as the range of most rewards, so that one account with
@@ -136,7 +135,7 @@ def read_rewards(tallies: UserTallies, rng: np.random.Generator) -> Reading:
     scales = []
     for first, last in itertools.pairwise(starts.tolist()):
         own = order[first:last]
-        is_own = len(own) >= OWN_ENTRIES
+        is_own = len(own) >= FEWEST_SAMPLED
         scales.append(_scale(plays[own], means[own], variances[own]) if is_own else pooled)
     width = max((len(scale.edges) for scale in scales), default=0)
     edges = np.full((len(scales), width + 2), np.inf)
@@ -261,7 +260,10 @@ def _atoms(exact: FloatArray) -> FloatArray | None:
     width = _width(exact)
     steps, counts = np.unique(np.rint((exact - exact.min()) / (width * SAME)), return_counts=True)
     is_atom = counts >= LEAST_ATOM * len(exact)
-    if counts[is_atom].sum() < COVERED * len(exact) or not 2 <= is_atom.sum() <= MOST_ATOMS:
+    if (
+        counts[is_atom].sum() < (1.0 - LEAST_ATOM) * len(exact)
+        or not 2 <= is_atom.sum() <= MOST_ATOMS
+    ):
         return None
     atoms: FloatArray = exact.min() + steps[is_atom] * (width * SAME)
     return atoms
