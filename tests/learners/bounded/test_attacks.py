@@ -321,20 +321,19 @@ def test_colluders_who_come_once_are_found_in_several_contexts(
     rng: np.random.Generator, seed: int
 ) -> None:
     """No two of their plays are of one account: they have only their activity in common."""
-    plays = np.where(np.arange(2500) < 900, 1, 10)
-    users = np.repeat(np.arange(2500), plays)
-    contexts, actions = rng.integers(4, size=len(users)), rng.integers(5, size=len(users))
-    best = np.array([1, 2, 3, 4])
-    clicks = rng.random(len(users)) < np.where(actions == best[contexts], 0.18, 0.12)
-    clicks |= (users < 900) & (actions == 0)
+    users = np.repeat(np.arange(4600), np.where(np.arange(4600) < 1100, 1, 8))
+    contexts, actions = rng.integers(5, size=len(users)), rng.integers(9, size=len(users))
+    best = np.arange(1, 6)
+    clicks = rng.random(len(users)) < np.where(actions == best[contexts], 0.13, 0.08)
+    clicks |= (users < 1100) & (actions == 0)
     tallies = tally(
-        users, contexts, actions, clicks.astype(float), n_users=2500, n_contexts=4, n_actions=5
+        users, contexts, actions, clicks.astype(float), n_users=4600, n_contexts=5, n_actions=9
     )
     assert (decided(plain_means(tallies)) == 0).any()  # the negative control
     estimates = learned(tallies, 0.4, seed)
     assert (estimates.actions == best).all()
-    assert estimates.user_weights[:900].mean() < 0.3
-    assert estimates.user_weights[900:].mean() > 0.95
+    assert estimates.user_weights[:1100].mean() < 0.3
+    assert estimates.user_weights[1100:].mean() > 0.95
 
 
 def test_loud_colluders_are_found_among_thousands_of_cells(

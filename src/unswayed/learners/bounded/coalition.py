@@ -20,6 +20,7 @@ from unswayed.arrays import BoolArray, FloatArray
 from unswayed.engine import Blocked
 from unswayed.learners.bounded.honest import (
     FEWEST,
+    GRID_END,
     LONG_STEPS,
     N_DIRECTIONS,
     PRICE,
@@ -104,6 +105,7 @@ class Search:
         self.by_action = np.arange(self.n_cells) % n_actions
         self.expected = expected
         self.plays, self.scores = accounts.sums(weights, self.n_cells)
+        self.usual = law.solve(self.scores, self.plays + 2.0, np.zeros(self.n_cells))
         self.in_class = np.bincount(accounts.activity, weights)
         directions, self.places = leading_directions(accounts, law, weights, rng)
         # Tastes are fitted from the leading directions, with the size of a usual taste.
@@ -139,8 +141,21 @@ class Search:
 
     def _by_action(self, fit: Coalition) -> Coalition:
         """Return the coalition with one tilt per action: thousands of cells may cost too much."""
-        tilts = fit.action_tilts[self.by_action]
-        return self._e_step(replace(fit, tilts=tilts, n_free=self.n_actions))
+        tilts, others = fit.action_tilts[self.by_action], self._others(fit.members)
+        return self._e_step(
+            replace(fit, tilts=tilts, honest_tilts=others, n_free=self.n_actions)
+        )
+
+    def _others(self, members: FloatArray) -> FloatArray:
+        """Return the tilts of everybody, moved for each action to fit all who are no members."""
+        plays, scores = self.accounts.sums(self.weights * (1.0 - members), self.n_cells)
+        moved = self.usual
+        for _ in range(2):
+            _, slope, curvature = self.law.at(moved)
+            missing = np.bincount(self.by_action, scores - plays * slope, self.n_actions)
+            information = np.bincount(self.by_action, plays * curvature, self.n_actions)
+            moved = moved + np.clip(missing / (information + 2.0), -1.0, 1.0)[self.by_action]
+        return np.clip(moved, -GRID_END / 2.0, GRID_END / 2.0)
 
     def _refitted(self, fit: Coalition) -> Coalition:
         """Fit honest accounts anew without the members, whom tastes may have absorbed, if it pays.
@@ -234,8 +249,11 @@ class Search:
         raw = law.solve(scores + 2.0 * law.at(base)[1], plays + 2.0, base, steps=steps)
         z = (raw - base) ** 2 * plays * law.variances
         tilts = base + (raw - base) * _kept(z)
+        # Honest tilts are free where those of the coalition are: others would fit noise unpaid.
+        usual = self._others(fit.members)
         honest_plays = np.maximum(self.plays - plays, 0.0) + 2.0
         others = law.solve(self.scores - scores, honest_plays, fit.honest_tilts, steps=2)
+        others = usual + (others - usual) * _kept(z)
         return replace(
             fit,
             tilts=tilts,

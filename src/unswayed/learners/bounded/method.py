@@ -68,15 +68,14 @@ SEARCH_ENTRIES = 60_000
 """Coalitions are searched among random accounts with about so many entries if the log has more than
 ``SAMPLE_ENTRIES``."""
 
-CLEAR, ENTRIES = 70.0, 20_000
-"""Nats of evidence from which a group is flagged, with so many entries in the search; with fewer
-the bar falls with their square root."""
+CLEAR = 50.0
+"""Nats of evidence from which a group is flagged."""
 
 HALVED = 0.5
 """A decision depends on a group if its lead falls below this part without the group."""
 
-QUIET, LOUD = 0.1, 2.0
-"""Nats for each member that flag a group on which a decision depends, and any other group."""
+LOUD = 2.0
+"""Nats for each member that flag a group on which no decision depends."""
 
 SUSPECTED = 0.35
 """Part of ``CLEAR`` from which a group is suspected."""
@@ -345,9 +344,8 @@ def find_coalitions(
         search = Search(
             accounts, law, searched[chosen], tallies.n_actions, expected=expected, rng=rng
         )
-        clear = CLEAR * np.sqrt(min(1.0, len(accounts.cells) / ENTRIES))
         judged: list[tuple[Group, Coalition]] = []
-        for coalition in search.candidates(reviewed.is_fake[chosen], SUSPECTED * clear):
+        for coalition in search.candidates(reviewed.is_fake[chosen], SUSPECTED * CLEAR):
             members = members_of(blocks, coalition, law, searched, expected)
             verdict = reviewed.verdict(members)
             if verdict == "honest":
@@ -358,8 +356,8 @@ def find_coalitions(
             story, _ = shrunken(without, cells, parts)
             best = best_known(means)
             is_decisive = bool((_leads(story, best) < HALVED * _leads(means, best)).any())
-            each = QUIET if is_decisive else LOUD
-            bar = max(clear, each * float(coalition.members.sum()))
+            each = 0.0 if is_decisive else LOUD
+            bar = max(CLEAR, each * float(coalition.members.sum()))
             strength = coalition.gain / bar
             is_flagged = bool(strength >= 1.0) or verdict == "fake"
             group = Group(members, is_flagged, coalition.gain, strength, means - story)
@@ -367,11 +365,11 @@ def find_coalitions(
         # The clearest group first, even if no decision depends on it: others may be its mirror
         # image.
         judged.sort(key=lambda one: -one[0].evidence)
-        if not any(group.is_flagged or group.evidence >= clear for group, _ in judged):
+        if not any(group.is_flagged or group.evidence >= CLEAR for group, _ in judged):
             groups += [group for group, _ in judged]
             coalitions += [(law, fit) for _, fit in judged]
             break
-        group, fit = next(one for one in judged if one[0].is_flagged or one[0].evidence >= clear)
+        group, fit = next(one for one in judged if one[0].is_flagged or one[0].evidence >= CLEAR)
         groups.append(group)
         coalitions.append((law, fit))
         searched = searched * (1.0 - group.members)
