@@ -32,6 +32,19 @@ def test_honest_tastes_and_levels_are_no_coalition(
     assert np.abs(estimates.mean_rewards - plain).max() < 4.0 * np.sqrt(overall / 750)
 
 
+@pytest.mark.parametrize("log", range(4))
+def test_chance_in_thousands_of_thin_cells_is_no_coalition(log: int, seed: int) -> None:
+    """A cell has 21 plays and a click in five cells: a split of the accounts fits some of them."""
+    rng = generator(seed, "thin cells", str(log))
+    users = np.repeat(np.arange(2000), 21)
+    contexts, actions = rng.integers(100, size=len(users)), rng.integers(20, size=len(users))
+    rates = 0.011 * np.exp(0.45 * rng.standard_normal(2000))[users]
+    clicks = (rng.random(len(users)) < rates).astype(float)
+    tallies = tally(users, contexts, actions, clicks, n_users=2000, n_contexts=100, n_actions=20)
+    found = find_coalitions(tallies, alpha=0.2, seed=seed)
+    assert not found.groups
+
+
 def test_buyers_who_buy_everything_are_no_coalition(rng: np.random.Generator, seed: int) -> None:
     """One in twenty buys whatever is shown, four in five nothing: a level, and not an aim."""
     n_users, n_contexts, n_actions, plays = 1500, 8, 4, 30
