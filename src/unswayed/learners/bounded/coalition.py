@@ -142,9 +142,7 @@ class Search:
     def _by_action(self, fit: Coalition) -> Coalition:
         """Return the coalition with one tilt per action: thousands of cells may cost too much."""
         tilts, others = fit.action_tilts[self.by_action], self._others(fit.members)
-        return self._e_step(
-            replace(fit, tilts=tilts, honest_tilts=others, n_free=self.n_actions)
-        )
+        return self._e_step(replace(fit, tilts=tilts, honest_tilts=others, n_free=self.n_actions))
 
     def _others(self, members: FloatArray) -> FloatArray:
         """Return the tilts of everybody, moved for each action to fit all who are no members."""

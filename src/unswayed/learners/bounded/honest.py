@@ -51,7 +51,7 @@ THRESHOLD, MOST_CELLS = 2.0, 500
 takes part in it."""
 
 SHORT_STEPS, LONG_STEPS = 3, 8
-"""Steps of EM from every start and when a few accounts were left out, and of all other runs."""
+"""Steps of EM from a start, with tastes and when a few accounts were left out; and of other runs."""
 
 PRICE = 1.5
 """Nats that every free number costs."""
@@ -362,7 +362,7 @@ def fit_tastes(
             price=PRICE * n_factors * float((plays > 1.0).sum()),
             groups=groups,
         )
-        fits.append(_levelled(start, accounts, law, weights, LONG_STEPS))
+        fits.append(_levelled(start, accounts, law, weights, SHORT_STEPS))
     return max(fits, key=lambda fit: fit.worth(weights))
 
 
