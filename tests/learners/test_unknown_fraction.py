@@ -11,7 +11,6 @@ import pytest
 from tests.learners.swap_worlds import make_world
 from unswayed import Events, RobustMCB
 from unswayed.learners.unknown_fraction import (
-    CEILING,
     FLOOR,
     UNSEEN,
     UnknownFraction,
@@ -43,7 +42,7 @@ def test_the_estimate_covers_a_coalition_that_lies_loudly(
     assert found.accused + found.suspected == pytest.approx(share, abs=0.08)
     assert found.upper > found.accused + found.suspected
     assert f"{found.accused:.1%} of the users look like a coalition" in found.statement()
-    assert share <= found.chosen <= min(share + 0.08 + 0.03 + UNSEEN, CEILING)
+    assert share <= found.chosen <= min(share + 0.08 + 0.03 + UNSEEN, 0.49)
 
 
 @pytest.mark.parametrize("options", [{}, {"is_binary": True, "is_sticky": False}, {"taste": 0.1}])
@@ -115,6 +114,6 @@ def test_online_learning_takes_auto_too(rng: np.random.Generator) -> None:
     learner.observe_many(users, contexts, actions, rewards)
     policy = learner.policy()
     assert policy.decide("home").action == "milk"
-    assert FLOOR <= policy.alpha <= CEILING
+    assert FLOOR <= policy.alpha <= 0.49
     assert learner.unknown_fraction_ is not None
     assert learner.unknown_fraction_.gap == pytest.approx(0.5, abs=0.4)

@@ -51,7 +51,8 @@ THRESHOLD, MOST_CELLS = 2.0, 500
 takes part in it."""
 
 SHORT_STEPS, LONG_STEPS = 3, 8
-"""Steps of EM from a start, with tastes and when a few accounts were left out; and of other runs."""
+"""Steps of EM from a start, with tastes, and when a few accounts were left out; and of all other
+runs."""
 
 PRICE = 1.5
 """Nats that every free number costs."""
