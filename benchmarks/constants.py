@@ -48,6 +48,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "CLEAR": (35.0, 75.0),
     "SUSPECTED": (0.2, 0.6),
     "HALVED": (0.2, 0.8),
+    "QUIET": (0.0, 0.3),
     "LOUD": (1.0, 4.0),
     "MORE": (0.0, 0.2),
     "MARGIN": (0.6, 2.0),

@@ -74,8 +74,9 @@ CLEAR = 50.0
 HALVED = 0.5
 """A decision depends on a group if its lead falls below this part without the group."""
 
-LOUD = 2.0
-"""Nats for each member that flag a group on which no decision depends."""
+QUIET, LOUD = 0.1, 2.0
+"""Nats for each member that flag a group on which a decision depends, and any other group: where
+honest tastes are not of the model's kind, evidence grows with the number of accounts."""
 
 SUSPECTED = 0.35
 """Part of ``CLEAR`` from which a group is suspected."""
@@ -356,7 +357,7 @@ def find_coalitions(
             story, _ = shrunken(without, cells, parts)
             best = best_known(means)
             is_decisive = bool((_leads(story, best) < HALVED * _leads(means, best)).any())
-            each = 0.0 if is_decisive else LOUD
+            each = QUIET if is_decisive else LOUD
             bar = max(CLEAR, each * float(coalition.members.sum()))
             strength = coalition.gain / bar
             is_flagged = bool(strength >= 1.0) or verdict == "fake"
