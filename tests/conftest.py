@@ -1,4 +1,4 @@
-"""Fixtures shared by all tests: the one source of seeds."""
+"""Fixtures shared by all tests; all seeds come from here."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def rng(seed: int, request: pytest.FixtureRequest) -> np.random.Generator:
-    """Return a generator of this test's own, fixed by the seed and the test's name."""
+    """Return a random generator that depends only on the seed and on the name of the test."""
     return generator(seed, request.node.originalname)
 
 
 @pytest.fixture
 def streams(seed: int, request: pytest.FixtureRequest) -> Callable[..., np.random.Generator]:
-    """Return a maker of further named generators for tests that need several."""
+    """Return a function that makes further named generators, for tests that need several."""
     return lambda *path: generator(seed, request.node.originalname, *path)
 
 

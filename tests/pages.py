@@ -1,4 +1,4 @@
-"""Code blocks of the documentation, run as a reader would run them."""
+"""Run the code blocks of the documentation as a reader would."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-#: A comment line above a block tells why it is not run; blocks inside comments are run, but not
-#: shown.
+#: A comment above a block says why it is not run. Blocks inside comments are run, but not shown.
 _BLOCK = re.compile(
     r"(?:^<!-- not run: (?P<reason>.+?) -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$"
     r"|^<!-- run first\n(?P<first>.*?)^-->$",
@@ -27,13 +26,13 @@ _BLOCK = re.compile(
 #: Timeout in seconds for each block of a page.
 _LIMIT = 300
 
-#: The port of servers in pages; a free one is used instead.
+#: The port of servers on the pages, which is replaced by a free one.
 _PORT = "8321"
 
 
 @dataclass(frozen=True)
 class Block:
-    """A code block: its language, its text, its line, and why it is skipped, if it is."""
+    """A code block: language, text, line number, and the reason if it is skipped."""
 
     kind: str
     text: str
@@ -55,10 +54,10 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 class Reader:
-    """A reader who types the blocks of a page, in one folder and one Python session."""
+    """Runs the blocks of a page in one folder and one Python session."""
 
     def __init__(self, folder: Path, *, installed: Path | None = None) -> None:
-        """Start in a folder, with the commands of this tree, or with installed ones."""
+        """Start in a folder, with the commands of this source tree or with installed ones."""
         self.folder = folder
         self.commands = installed or Path(sys.executable).parent
         self.environment = {**os.environ, "PYTHONPATH": "" if installed else str(ROOT / "src")}

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server on loopback; scripts/install-system-packages brings it."""
+"""A real PostgreSQL server on loopback; scripts/install-system-packages installs it."""
 
 import getpass
 import os

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-# As in many containers: neither the installation nor a home folder is writable.
+# As in many containers, neither the installation nor a home folder is writable.
 READ_ONLY = """
 from numba.core import caching
 caching.CompileResultCacheImpl._locator_classes = [caching.UserProvidedCacheLocator]
@@ -33,7 +33,7 @@ def run(script: str, temporary: Path, **environment: str) -> subprocess.Complete
     )
 
 
-def test_without_a_writable_cache_loops_are_compiled_and_a_note_says_so(tmp_path: Path) -> None:
+def test_without_a_writable_cache_loops_are_compiled_with_a_note(tmp_path: Path) -> None:
     result = run(READ_ONLY + USE, tmp_path)
     assert result.returncode == 0, result.stderr
     assert result.stdout == run(USE, tmp_path).stdout
@@ -52,7 +52,7 @@ def test_a_damaged_cache_is_compiled_again(damage: bytes, tmp_path: Path) -> Non
     assert result.stdout == expected
 
 
-def test_a_full_disk_under_the_cache_stops_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_does_not_prevent_compilation(tmp_path: Path) -> None:
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))\n"
     result = run(limit + USE, tmp_path, NUMBA_CACHE_DIR=str(tmp_path))
     assert result.returncode == 0, result.stderr

@@ -48,11 +48,11 @@ def test_the_notation_table_is_read() -> None:
 
 
 @pytest.mark.parametrize(("path", "name"), NOTATION)
-def test_every_name_of_the_notation_table_exists(path: str, name: str) -> None:
+def test_every_name_in_the_notation_table_exists(path: str, name: str) -> None:
     assert name in names_of(resolve(path))
 
 
-def test_every_word_of_the_glossary_is_used_on_a_page() -> None:
+def test_every_term_of_the_glossary_is_used_on_a_page() -> None:
     words = (ROOT / "docs/notation.md").read_text(encoding="utf-8").partition("## Words")[2]
     terms = {term for row in re.findall(r"^\| ([^|]+) \|", words, re.M) for term in row.split(", ")}
     pages = [page for page in (ROOT / "docs").rglob("*.md") if page.name != "notation.md"]
@@ -61,7 +61,7 @@ def test_every_word_of_the_glossary_is_used_on_a_page() -> None:
     assert sorted(term for term in terms if term.casefold() not in text) == []
 
 
-def test_every_line_of_algorithm_2_can_be_found_in_the_code() -> None:
+def test_every_line_of_algorithm_2_is_marked_in_the_code() -> None:
     code = "".join(
         path.read_text(encoding="utf-8") for path in (ROOT / "src/unswayed/learners").rglob("*.py")
     )
@@ -76,7 +76,7 @@ def test_every_command_is_in_the_readme() -> None:
     assert [name for name in COMMANDS if f"unswayed {name}" not in readme] == []
 
 
-def test_the_drawing_of_the_architecture_shows_the_imports_as_they_are() -> None:
+def test_the_architecture_diagram_shows_the_actual_imports() -> None:
     """Run ``scripts/draw-architecture docs/images`` when this fails."""
     drawn = json.loads((ROOT / "docs/images/architecture.json").read_text(encoding="utf-8"))
     script = runpy.run_path(str(ROOT / "scripts/draw-architecture"))
@@ -86,7 +86,7 @@ def test_the_drawing_of_the_architecture_shows_the_imports_as_they_are() -> None
     assert all(order[importer] > order[imported] for importer, imported in drawn["imports"])
 
 
-def test_every_page_that_is_linked_exists() -> None:
+def test_every_linked_page_exists() -> None:
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
             if "://" not in target and not target.startswith("reference/"):  # generated
@@ -95,7 +95,7 @@ def test_every_page_that_is_linked_exists() -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the documentation as it is built; The build has no Sphinx warnings."""
+    """Build the documentation and return its folder; The build has no Sphinx warnings."""
     folder = tmp_path_factory.mktemp("site")
     built = subprocess.run(
         [sys.executable, ROOT / "scripts/build-docs", folder],
@@ -128,7 +128,7 @@ def test_every_link_anchor_and_image_of_the_site_exists(site: Path) -> None:
             assert is_found, f"{path.name} links to {address}"
 
 
-def test_the_reference_has_every_command_and_route_as_they_are_typed(site: Path) -> None:
+def test_the_reference_contains_every_command_and_route(site: Path) -> None:
     commands = (site / "reference/commands.html").read_text(encoding="utf-8")
     assert [name for name in COMMANDS if f"unswayed {name}" not in commands] == []
     assert "sqlite:///shop.db with --query" in commands
@@ -153,8 +153,8 @@ def prose(page: Path) -> int:
     return len(re.sub(r"^\|.*$", "", text, flags=re.MULTILINE).split())
 
 
-def test_pages_are_short_enough_to_be_read() -> None:
-    """A page that says how to do something has under 1,200 words of prose; others under 2,000."""
+def test_pages_are_short_enough() -> None:
+    """How-to pages have fewer than 1,200 words of prose, other pages fewer than 2,000."""
     index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
     how_to = index.partition(":caption: How to")[2].partition(":::")[0].split()[2:]
     assert "learn" in how_to
@@ -172,12 +172,12 @@ def test_a_notebook_reproduces_its_outputs(path: Path) -> None:
     assert script["run"](notebook) == script["outputs"](notebook)
 
 
-def test_the_page_of_stable_names_lists_what_the_package_exports() -> None:
+def test_the_page_of_stable_names_lists_everything_the_package_exports() -> None:
     page = (ROOT / "docs/stable.md").read_text(encoding="utf-8")
     assert [name for name in unswayed.__all__ if f"`{name}`" not in page] == []
 
 
-def test_the_citation_is_of_this_version() -> None:
+def test_the_citation_is_for_this_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {project['version']}\n" in citation

@@ -11,7 +11,7 @@ from tests.pages import PAGES, ROOT, Block, Reader, blocks_of
 SHELL = ("sh", "console")
 LANGUAGES = ("python", "toml", *SHELL)
 
-#: Blocks that may be skipped; with more of them the pages would not really be tested.
+#: Maximum number of blocks that may be skipped, so that pages are really tested.
 MOST_UNRUN = 11
 
 
@@ -24,10 +24,10 @@ def runnable(page: Path) -> list[Block]:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=name_of)
-def test_every_block_of_a_page_runs(
+def test_every_code_block_of_a_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In order, in one folder; doctests and transcripts print what the page says."""
+    """Blocks run in order in one folder; doctests and transcripts print what the page shows."""
     monkeypatch.chdir(tmp_path)
     reader = Reader(tmp_path)
     try:
@@ -37,8 +37,8 @@ def test_every_block_of_a_page_runs(
         reader.leave()
 
 
-def test_every_block_has_a_language_that_is_run_or_a_reason() -> None:
-    """Blocks without a language are drawings."""
+def test_every_block_can_be_run_or_has_a_reason_not_to() -> None:
+    """Blocks without a language are output or drawings."""
     unrun = 0
     for page in PAGES:
         for block in blocks_of(page):
@@ -50,7 +50,7 @@ def test_every_block_has_a_language_that_is_run_or_a_reason() -> None:
 
 
 def test_the_page_runner_detects_errors(tmp_path: Path) -> None:
-    """The negative control: a wrong output, a command that fails, a wrong transcript."""
+    """Negative controls: wrong output, a command that fails, a wrong transcript."""
     for kind, text in (
         ("python", ">>> 1 + 1\n3\n"),
         ("python", "raise AssertionError\n"),
@@ -62,8 +62,8 @@ def test_the_page_runner_detects_errors(tmp_path: Path) -> None:
             Reader(tmp_path).run(Block(kind, text, 1, None))
 
 
-def test_examples_of_extensions_stay_short() -> None:
-    """The page promises less than fifty lines for each."""
+def test_examples_of_extensions_are_short() -> None:
+    """The page promises fewer than fifty lines for each."""
     files = [b for b in blocks_of(ROOT / "docs/extend.md") if b.text.startswith("# file: ")]
     assert len(files) == 3
     assert all(block.text.count("\n") < 50 for block in files)

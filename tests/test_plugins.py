@@ -1,4 +1,4 @@
-"""Registered names are known everywhere, and broken plugins are named."""
+"""Registered names can be used everywhere, and broken plugins are named."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from unswayed.simulation.simulate import Settings, simulate
 
 @pytest.fixture
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Register a method and an attack as a user's program would."""
+    """Register a method and an attack like a user's program."""
     monkeypatch.setitem(METHODS, "mine", learn_paper)
     monkeypatch.setitem(ATTACKS, "mine", type("Mine", (Extreme,), {"name": "mine"}))
 

@@ -12,13 +12,13 @@ LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
-def test_locks_pin_hashes_and_name_no_host_and_no_path(lock: Path) -> None:
+def test_lock_files_contain_hashes_but_no_hosts_or_paths(lock: Path) -> None:
     text = lock.read_text(encoding="utf-8")
     assert "--hash=sha256:" in text
     assert not re.search(r"://|--(extra-)?index-url|--find-links|^-e|\s/\w+/", text, re.MULTILINE)
 
 
-def test_there_is_a_lock_for_every_supported_python() -> None:
+def test_every_supported_python_has_a_lock_file() -> None:
     supported = re.findall(
         r'"Programming Language :: Python :: (3\.\d+)"',
         (ROOT / "pyproject.toml").read_text(encoding="utf-8"),

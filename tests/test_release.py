@@ -1,4 +1,4 @@
-"""The released package: built, installed without development dependencies, and used."""
+"""The package is built, installed without development dependencies, and used."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUPPORTED = [
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a wheel that is built from a source distribution of this tree."""
+    """Build a wheel from a source distribution of this tree."""
     folder = tmp_path_factory.mktemp("dist")
     for kind in ("sdist", "wheel"):
         source = ROOT
@@ -49,7 +49,7 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
 
 
 def shell_blocks(section: str) -> list[Block]:
-    """Return the shell blocks of a section of the README that are run."""
+    """Return the runnable shell blocks of a section of the README."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     first = text[: text.index(section)].count("\n") + 1
     last = first + text[text.index(section) + 1 :].partition("\n## ")[0].count("\n")
@@ -61,9 +61,9 @@ def shell_blocks(section: str) -> list[Block]:
 
 
 def install_beside_runtime_packages(wheel: Path, folder: Path) -> Path:
-    """Install the wheel where only the packages of the runtime lock can be imported.
+    """Install the wheel in an environment with only the packages of the runtime lock file.
 
-    Packages are links to those of this environment; compiled loops are copied.
+    Packages are linked from this environment; compiled loops are copied.
     """
     venv.create(folder, symlinks=True)
     (site,) = folder.glob("lib/python*/site-packages")
@@ -86,7 +86,7 @@ def install_beside_runtime_packages(wheel: Path, folder: Path) -> Path:
 
 
 def test_the_wheel_works_without_development_packages(wheel: Path, tmp_path: Path) -> None:
-    """The analyst's commands of the README, from a wheel that was built from the sdist."""
+    """Run the README's commands for analysts."""
     installed = install_beside_runtime_packages(wheel, tmp_path / "environment")
     where = "import unswayed; print(unswayed.__file__)"
     assert str(tmp_path) in run(installed / "python", "-c", where)
@@ -102,7 +102,7 @@ def test_the_wheel_works_without_development_packages(wheel: Path, tmp_path: Pat
 
 
 def interpreter(version: str) -> Path | None:
-    """Return an interpreter of this version, from the path or from pyenv."""
+    """Return a Python interpreter of this version, from the path or from pyenv."""
     found = [shutil.which(f"python{version}")]
     found += map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     for path in filter(None, found):
@@ -114,7 +114,7 @@ def interpreter(version: str) -> Path | None:
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [each for each in SUPPORTED if interpreter(each)])
 def test_a_clean_environment_runs_the_readme(version: str, wheel: Path, tmp_path: Path) -> None:
-    """Every available Python: packages of its lock, the wheel, and the README's commands."""
+    """For every available Python, install locked packages and the wheel, run the README."""
     run(interpreter(version) or "", "-m", "venv", tmp_path / "environment")
     installed = tmp_path / "environment/bin"
     pip = (installed / "python", "-m", "pip", "install", "--quiet")
@@ -127,7 +127,7 @@ def test_a_clean_environment_runs_the_readme(version: str, wheel: Path, tmp_path
 
 
 def test_the_release_checklist_stops_at_the_first_failure(tmp_path: Path) -> None:
-    """A version without a section in the changelog is not released; later steps do not run."""
+    """A version without a section in the changelog is not released, and later steps do not run."""
     for name in ("pyproject.toml", "CITATION.cff", "CHANGELOG.md", "Makefile"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "scripts").mkdir()
@@ -155,13 +155,13 @@ def test_the_release_checklist_stops_at_the_first_failure(tmp_path: Path) -> Non
     assert "not committed" in done.stderr
 
 
-def test_other_systems_are_named_at_import() -> None:
+def test_unsupported_systems_are_refused_at_import() -> None:
     code = f"import os, sys; os.name = 'nt'; sys.path.insert(0, {str(ROOT / 'src')!r})\n"
     code += "try:\n import unswayed\nexcept ImportError as error:\n print(error)"
     assert "Linux, macOS, or WSL" in run(sys.executable, "-c", code)
 
 
-def test_metadata_names_the_systems_and_pythons_that_the_readme_names() -> None:
+def test_metadata_and_readme_name_the_same_systems_and_pythons() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"Python {SUPPORTED[0]} or later" in readme.replace("\n", " ")
     assert PROJECT["requires-python"] == f">={SUPPORTED[0]}"

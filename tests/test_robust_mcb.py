@@ -1,4 +1,4 @@
-"""The habits of scikit-learn and of notebooks."""
+"""Conventions of scikit-learn and of notebooks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def learner(rng: np.random.Generator) -> RobustMCB:
     return RobustMCB(alpha=0.1).fit(café_log(rng))
 
 
-def test_predict_warns_of_contexts_that_it_does_not_know(learner: RobustMCB) -> None:
+def test_predict_warns_about_unknown_contexts(learner: RobustMCB) -> None:
     assert learner.predict(["home", "search"]) == ["tea", "milk"]
     with pytest.warns(Note, match=r"no context 'hime'.*default action.*Did you mean 'home'\?"):
         learner.predict(["home", "hime"])
@@ -31,16 +31,16 @@ def test_predict_warns_of_contexts_that_it_does_not_know(learner: RobustMCB) -> 
         learner.predict(["hime", "nowhere"])
 
 
-def test_a_clone_has_the_parameters_and_nothing_else(learner: RobustMCB) -> None:
+def test_a_clone_has_only_the_parameters(learner: RobustMCB) -> None:
     learner.set_params(method="paper", actions=["tea", "milk", "water"])
-    copy = learner.__sklearn_clone__()  # called by sklearn.base.clone
+    copy = learner.__sklearn_clone__()  # sklearn.base.clone calls this method
     assert copy.get_params() == learner.get_params()
     with pytest.raises(InputError, match="fit"):
         copy.predict(["home"])
 
 
 def test_changed_parameters_take_effect_at_the_next_fit(learner: RobustMCB) -> None:
-    """The log stays; with fewer assumed colluders another policy comes out."""
+    """The log is kept; with fewer assumed colluders the policy is a different one."""
     assert learner.set_params(alpha=0.3) is learner
     assert learner.policy().alpha == 0.3
     assert learner.policy().decide("home").action == "tea"
@@ -50,7 +50,7 @@ def test_changed_parameters_take_effect_at_the_next_fit(learner: RobustMCB) -> N
     assert learner.get_params()["alpha"] == 0.3, "a refused change changes nothing"
 
 
-def test_parameters_of_earlier_decisions_cannot_change() -> None:
+def test_parameters_of_online_decisions_cannot_change_later() -> None:
     learner = RobustMCB(actions=["tea", "milk"], contexts=["home"], secret=bytes(16))
     same = RobustMCB(actions=["tea", "water"], contexts=["home"], secret=bytes(16))
     same.set_params(actions=["tea", "milk"])
@@ -92,7 +92,7 @@ def test_columns_are_named_in_the_call_wherever_a_log_is_read(rng: np.random.Gen
             function(log, knwon="accounts.csv")
 
 
-def test_a_policy_is_a_table_and_a_picture(learner: RobustMCB) -> None:
+def test_a_policy_can_be_shown_as_a_table_and_a_picture(learner: RobustMCB) -> None:
     table = learner.policy_.to_pandas()
     chosen = table[table["is_chosen"]].set_index("context")["action"]
     assert chosen.to_dict() == BEST
@@ -132,7 +132,7 @@ def test_notebooks_show_tables_with_labels_escaped() -> None:
     assert "RobustMCB(alpha=0.1)" in RobustMCB()._repr_html_()
 
 
-#: DuckDB takes this for a Jupyter kernel, and then wants ipywidgets for its progress bar.
+#: DuckDB takes this for a Jupyter kernel, and then requires ipywidgets for its progress bar.
 _JUPYTER = """
 import sys, types
 kernel = types.SimpleNamespace(config={"IPKernelApp": {}})
@@ -142,7 +142,7 @@ sys.modules["IPython"].get_ipython = lambda: kernel
 
 
 def test_jupyter_without_ipywidgets_reads_logs() -> None:
-    """The negative control: DuckDB alone refuses there to have its bar turned off."""
+    """Negative control: DuckDB itself fails there when its progress bar is turned off."""
     read = "import unswayed; from unswayed.learners.warm_up import small_log\n"
     read += "print(len(unswayed.read_events(small_log('clicks')).events))"
     bar = "import duckdb; duckdb.connect().sql('SET enable_progress_bar = false')"

@@ -61,8 +61,8 @@ def test_a_full_disk_leaves_the_old_file_and_an_error_message(tmp_path: Path) ->
     assert names_in(tmp_path) == ["policy.json"]
 
 
-def test_links_stay_and_their_files_are_replaced(tmp_path: Path) -> None:
-    """A dangling link gets its file, and a cycle of links is refused."""
+def test_links_are_kept_and_their_targets_are_replaced(tmp_path: Path) -> None:
+    """The target of a dangling link is created, and a cycle of links is refused."""
     (tmp_path / "real").mkdir()
     target, link, loop = tmp_path / "real/policy.json", tmp_path / "current.json", tmp_path / "loop"
     write(target, "old")
@@ -109,7 +109,7 @@ def test_unwritable_outputs_are_reported_before_any_work(name: str, tmp_path: Pa
         assert "\n" not in str(caught.value)
 
 
-def test_drafts_of_killed_processes_are_removed_and_others_stay(tmp_path: Path) -> None:
+def test_temporary_files_of_killed_processes_are_removed_and_others_kept(tmp_path: Path) -> None:
     target = tmp_path / "policy.json"
     script = (
         "import sys, time; from unswayed.storage import whole_file\n"
@@ -120,7 +120,7 @@ def test_drafts_of_killed_processes_are_removed_and_others_stay(tmp_path: Path) 
     assert writer.stdout is not None
     writer.stdout.readline()
     write(target, "first")
-    assert len(names_in(tmp_path)) == 2  # the other process's draft is in use
+    assert len(names_in(tmp_path)) == 2  # the other process is still writing this file
     writer.send_signal(signal.SIGKILL)
     writer.wait()
     writer.stdout.close()

@@ -1,4 +1,4 @@
-"""The types of NumPy arrays that every package names."""
+"""NumPy array types used by all packages."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 CellArray: TypeAlias = NDArray[np.int32]
-"""Codes of cells, half the size of other codes because there is one per user and cell played."""
+"""Codes of cells; 32 bits, because there is one for each cell that a user played."""
 IndexArray: TypeAlias = NDArray[np.int32] | NDArray[np.int64] | NDArray[np.uint32]
-"""Indices of columns or rows in the type that their caller has, so that they need not be copied."""
+"""Indices of columns or rows in any of these integer types, so that callers need not convert
+them."""

@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a loop over arrays to machine code, cached on disk and free of the GIL.
+    """Compile a loop over arrays to machine code that is cached on disk and releases the GIL.
 
     ``fastmath`` stays off: it measured slower on the fused sparse products, and sums must be
     the same on every run.
@@ -35,7 +35,7 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
 
 class _Cache(_FunctionCache):  # type: ignore[misc]
-    """Compiled loops on disk. A full disk or a damaged file costs time, and never a run."""
+    """Compiled loops on disk; if the disk is full or a file damaged, they are compiled again."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 DEFAULT_METHOD = "bounded"
-"""Ours: it loses less than the paper's in most attacked worlds; docs/learner.md lists
+"""Ours: it loses less than the paper's method in most simulated attacks; docs/learner.md lists the
 exceptions."""
 
 MIN_PROPENSITY = 0.01
@@ -11,7 +11,7 @@ MIN_PROPENSITY = 0.01
 hundred."""
 
 MAX_LEAVES = 32
-"""Ours: contexts that are learned from features, by default."""
+"""Ours: default for the maximum number of contexts learned from features."""
 
 ASSUMED_SHARE = 0.2
 """Ours: with alpha "auto", intervals allow for at least this share of colluders, detected or not.

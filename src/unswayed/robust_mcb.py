@@ -91,7 +91,7 @@ def _rows_and_codes(policy: Policy, contexts: Any) -> tuple[Any, IntArray]:
 
 
 class _Contexts(NamedTuple):
-    """The origin of the contexts of the fitted logs, unless a column ``context``."""
+    """How the contexts of the fitted logs were made, unless they are the column ``context``."""
 
     partition: Partition | None = None  # of attributes
     read: dict[str, Any] | None = None  # columns and bins, as recorded in a policy's source
@@ -140,8 +140,8 @@ class RobustMCB:
     -----
     Every method may be called from several threads: one lock guards what ``decide`` and ``observe``
     change, and ``policy`` learns without it (`docs/reliability.md`). A refused request changes
-    nothing. When actions are added or removed, assignments are drawn anew, and every later play is
-    uniform; plays from before still count (``unswayed.tallies.log_data``).
+    nothing. When actions are added or removed, assignments are drawn again, and all later plays are
+    uniform; earlier plays still count (``unswayed.tallies.log_data``).
 
     Attributes
     ----------
@@ -282,9 +282,9 @@ class RobustMCB:
         """Record the reward of one play.
 
         Every call counts: a reward reported twice counts twice. In a frequent context an action
-        that the user is never asked to play is refused, or counts as a play of the warm-up; in
-        other contexts any action may have been decided, so all are taken. Where callers cannot be
-        trusted to report each decision once, use the service, whose decisions have ids.
+        that was not assigned to the user is refused, or counts as a play of the warm-up; in other
+        contexts every action is accepted, because any of them may have been decided. Where callers
+        cannot be trusted to report each decision once, use the service, whose decisions have ids.
         """
         self.observe_many([user], [context], [action], [reward])
 
@@ -314,7 +314,7 @@ class RobustMCB:
     def _explore(
         self, users: Sequence[Label], contexts: Sequence[Label]
     ) -> tuple[Exploration, IntArray, IntArray]:
-        """Return the exploration and codes; registers new users and contexts."""
+        """Register new users and contexts; return the exploration, and the codes of all of them."""
         if len(users) != len(contexts):
             raise InputError(f"{len(users)} users but {len(contexts)} contexts; give one for each.")
         # All labels are checked before any of them is registered.
@@ -324,7 +324,7 @@ class RobustMCB:
                 self._declared_contexts, warmup_interactions=self._warmup_interactions
             )
         user_codes, context_codes = self._users.codes(users), self._contexts.codes(contexts)
-        # Counted by what the exploration has registered: codes and digests stay aligned even if an
+        # Add all that the exploration lacks, so that codes and digests stay aligned even if an
         # earlier call was interrupted between the two.
         self._exploration.add_users(self._users.since(self._exploration.n_users))
         self._exploration.add_contexts(self._contexts.since(self._exploration.n_contexts))
@@ -353,7 +353,7 @@ class RobustMCB:
         phases = exploration.phases()
         return self._labelled(merged(phases["main"], phases["warmup"]))
 
-    # What was learned
+    # Results of learning
 
     def predict(self, contexts: Iterable[Context] | Source) -> list[Label]:
         """Return the learned action of each context.
@@ -557,7 +557,7 @@ class RobustMCB:
         self._exploration.add_users(self._users.since(0))
         self._exploration.add_contexts(self._contexts.since(0))
 
-    # In one file
+    # Saving and loading
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner to one file, to continue later: versioned JSON and Parquet in a zip.
@@ -770,7 +770,7 @@ class RobustMCB:
             partition=origin.partition,
             source={**learned.policy.source, **({"read": origin.read} if origin.read else {})},
         )
-        with self._lock:  # all from one call of learning, or all from another
+        with self._lock:  # other threads see the results of one call, never of two
             self._origin = origin
             self.policy_, self.estimates_ = policy, learned.estimates
             self.flip_bounds_, self.unknown_fraction_ = learned.flips, learned.unknown_fraction

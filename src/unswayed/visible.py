@@ -1,4 +1,4 @@
-"""Safe terminal text: control characters are escaped; numbers, percentages and counts."""
+"""Text that is safe to print: escaped control characters, and formatted numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"[+-]?[0-9][0-9,]*(\.[0-9]+)?(e[+-]?[0-9]+)?( ?%)?")
 def visible(text: str, *, most: int, keep: str = "") -> str:
     r"""Return a text with control characters escaped, and its middle left out if it is long.
 
-    At most about ``most`` characters are shown; those to ``keep`` stay as they are.
+    At most about ``most`` characters are shown; characters in ``keep`` are not escaped.
 
     >>> visible("\x1b[31mred", most=20)
     '\\x1b[31mred'
@@ -59,7 +59,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def counted(number: float, noun: str) -> str:
-    """Return a count of things.
+    """Return a count with its noun, in the singular or plural.
 
     >>> counted(1, "account"), counted(1200.4, "account"), counted(2, "decision")
     ('1 account', '1,200 accounts', '2 decisions')
@@ -77,7 +77,7 @@ def percent(share: float) -> str:
 
 
 def is_number(cell: Cell) -> bool:
-    """Whether a cell is a number, bare or with a unit, or nothing.
+    """Whether a cell is empty or a number, with or without a percent sign.
 
     >>> is_number("1,234.5%"), is_number(None), is_number("0.1 to 0.2")
     (True, True, False)

@@ -52,8 +52,8 @@ def wide(folder: Path, width: int, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("method", ["bounded", "paper"])
-def test_the_summary_fits_80_columns_and_breaks_nothing(folder: Path, method: str) -> None:
-    """Full labels, click rates as percentages, every column explained, and the same in --json."""
+def test_the_summary_fits_80_columns_and_shortens_no_label(folder: Path, method: str) -> None:
+    """Labels are complete, click rates are percentages, columns are explained, --json agrees."""
     options = ("learn", "log.csv", "--method", method, "--out", "p.json")
     shown = wide(folder, 80, *options)
     assert max(map(len, shown.splitlines())) <= 80
@@ -74,7 +74,7 @@ def test_the_summary_fits_80_columns_and_breaks_nothing(folder: Path, method: st
         assert f"{column}:" in shown.replace("\n", " "), f"column {column} is not explained"
 
 
-def test_decisions_come_in_the_order_of_their_visits(folder: Path) -> None:
+def test_decisions_are_sorted_by_the_number_of_visits(folder: Path) -> None:
     shares = [
         row["share"]
         for row in json.loads(wide(folder, 80, "learn", "log.csv", "--json"))["decisions"]
@@ -82,7 +82,7 @@ def test_decisions_come_in_the_order_of_their_visits(folder: Path) -> None:
     assert shares == sorted(shares, reverse=True)
 
 
-def test_contexts_that_were_almost_right_are_suggested(folder: Path) -> None:
+def test_misspelt_contexts_get_a_suggestion(folder: Path) -> None:
     arguments = ("predict", "log.json", "--context", "Coffee Break", "--context", "nowhere")
     shown = " ".join(run(*arguments, cwd=folder).stdout.split())
     assert "Did you mean 'coffee break'?" in shown
@@ -100,7 +100,7 @@ def test_contexts_that_were_almost_right_are_suggested(folder: Path) -> None:
     ],
     ids=["predict", "help", "scorer"],
 )
-def test_applying_a_policy_loads_no_compiler_and_no_database(
+def test_applying_a_policy_imports_neither_compiler_nor_database(
     folder: Path, script: list[str]
 ) -> None:
     """-X importtime writes a line for each imported module to standard error."""
@@ -137,8 +137,8 @@ def test_policies_without_a_common_context_are_not_compared(folder: Path) -> Non
     assert "'am', 'pm'" in shown
 
 
-def test_only_a_policy_that_was_named_is_replaced(folder: Path, tmp_path: Path) -> None:
-    """Without --out an existing policy.json stays, and nothing is computed."""
+def test_an_existing_policy_is_replaced_only_if_it_is_named(folder: Path, tmp_path: Path) -> None:
+    """Without --out an existing policy.json is kept, and nothing is computed."""
     log = str(folder / "log.csv")
     assert run("learn", log, cwd=tmp_path).returncode == 0
     first = (tmp_path / "policy.json").read_bytes()
@@ -153,7 +153,7 @@ def test_only_a_policy_that_was_named_is_replaced(folder: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("command", ["audit", "learn"])
-def test_a_policy_is_no_log(folder: Path, command: str) -> None:
+def test_a_policy_is_refused_as_a_log(folder: Path, command: str) -> None:
     done = run(
         command, "log.json", *(["--out", "p.json"] if command == "learn" else []), cwd=folder
     )
@@ -163,8 +163,8 @@ def test_a_policy_is_no_log(folder: Path, command: str) -> None:
     )
 
 
-def test_notes_count_one_thing_as_one_and_ratios_as_numbers(tmp_path: Path) -> None:
-    """One account has a thousand events and the others one each; one row lacks its reward."""
+def test_notes_use_the_singular_for_one_and_format_ratios(tmp_path: Path) -> None:
+    """One account has a thousand events, the others have one each; one row has no reward."""
     rng = np.random.default_rng(0)
     users = np.concatenate([np.zeros(1030, int), np.arange(1, 500)])
     actions = rng.choice(["tea", "milk"], size=len(users))

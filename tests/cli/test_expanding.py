@@ -27,7 +27,7 @@ class Size:
     inside: dict[str, int] | None = None
 
 
-def test_fields_become_options_where_the_dataclass_stands() -> None:
+def test_fields_of_a_dataclass_parameter_become_options() -> None:
     @expanded
     def area(*, size: Size, unit: str = "cm", twice: bool = False) -> None:
         """Print an area.

@@ -39,7 +39,7 @@ def log(rng: np.random.Generator, tmp_path: Path) -> Path:
     return path
 
 
-def test_hostile_labels_are_shown_and_not_obeyed(log: Path, tmp_path: Path) -> None:
+def test_hostile_labels_are_escaped_when_they_are_shown(log: Path, tmp_path: Path) -> None:
     out = tmp_path / "policy.json"
     learned = run("learn", str(log), "--method", "paper", "--out", str(out))
     assert learned.returncode == 0, learned.stderr
@@ -56,7 +56,7 @@ def test_hostile_labels_are_shown_and_not_obeyed(log: Path, tmp_path: Path) -> N
     assert refused.returncode == 2
 
 
-def test_tables_hold_no_formulas_and_labels_can_be_restored(
+def test_tables_contain_no_formulas_and_labels_can_be_restored(
     log: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     users, cells = tmp_path / "users.csv", tmp_path / "cells.csv"
@@ -79,11 +79,11 @@ def test_neutral_text_is_never_a_formula_and_always_reversible(texts: list[str])
     for text, cell in zip(texts, written, strict=True):
         assert cell.removeprefix("'") == text
         if cell[:1] in ("=", "+", "-", "@", "\t", "\r", "\n"):
-            float(cell)  # only numbers keep their signs
+            float(cell)  # only numbers may begin with a sign
 
 
 @given(st.text())
-def test_visible_text_holds_nothing_that_acts(text: str) -> None:
+def test_visible_text_contains_no_control_characters(text: str) -> None:
     shown = visible(text, most=50)
     assert not any(ord(character) < 32 or 127 <= ord(character) < 160 for character in shown)
     shown.encode()

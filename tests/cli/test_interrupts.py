@@ -59,12 +59,12 @@ def interrupted(
 
 
 def living_members(group: int) -> list[int]:
-    """Return the running processes of a group, without zombies."""
+    """Return the running processes of a process group, without zombies."""
     alive = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             state, _, its_group = (folder / "stat").read_text().rpartition(")")[2].split()[:3]
-        except OSError:  # it has ended meanwhile
+        except OSError:  # the process has ended meanwhile
             continue
         if int(its_group) == group and state != "Z":
             alive.append(int(folder.name))
@@ -76,7 +76,7 @@ def assert_stopped(result: tuple[int, str, float], folder: Path) -> None:
     assert "Traceback" not in said
     assert "Warning" not in said
     assert taken < SECONDS
-    if code != 0:  # otherwise it had finished before
+    if code != 0:  # otherwise the command had finished before the signal
         assert (code, said.strip().splitlines()[0][:7]) == (130, "Stopped")
         assert list(folder.rglob("*.part")) == []
         assert [path.name for path in (folder / "tmp").glob("unswayed-*")] == []
@@ -90,7 +90,7 @@ def log(rng: np.random.Generator, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("after", [0.15, 0.6, 1.2, 2.0])
-def test_learning_stops_on_request(after: float, log: Path, tmp_path: Path) -> None:
+def test_learning_stops_on_ctrl_c(after: float, log: Path, tmp_path: Path) -> None:
     arguments = ["learn", log.name, "--tallies", "tallies", "--users", "users.csv"]
     assert_stopped(interrupted(arguments, after, tmp_path), tmp_path)
 

@@ -16,7 +16,7 @@ from unswayed.errors import InputError
 from unswayed.policy import Policy
 
 
-def test_a_log_becomes_a_policy_with_everything_documented(log: Path, tmp_path: Path) -> None:
+def test_a_policy_file_has_all_documented_fields(log: Path, tmp_path: Path) -> None:
     out, users, cells = tmp_path / "policy.json", tmp_path / "w.parquet", tmp_path / "cells.csv"
     unswayed("learn", log, "--alpha", 0.1, "--out", out, "--users", users, "--cells", cells)
     written = json.loads(out.read_text())
@@ -45,7 +45,7 @@ def test_a_log_becomes_a_policy_with_everything_documented(log: Path, tmp_path: 
     assert {row["context"]: row["action"] for row in chosen} == BEST
 
 
-def test_the_default_method_takes_colluders_out_and_claims_no_certificate(
+def test_the_default_method_flags_colluders_and_certifies_nothing(
     log: Path, tmp_path: Path, capsys: Any
 ) -> None:
     unswayed("learn", log, "--alpha", 0.1, "--out", tmp_path / "p.json")
@@ -53,24 +53,24 @@ def test_the_default_method_takes_colluders_out_and_claims_no_certificate(
     assert "withstands" not in printed
     written = json.loads((tmp_path / "p.json").read_text())
     assert written["method"] == "bounded"
-    # A tenth of the users lie loudly and alike, and hardly anybody else buys.
+    # A tenth of the users push the same action in all their plays, and hardly anybody else buys.
     assert 0.05 < written["source"]["evidence"]["removed"] < 0.15
     assert "flip_fraction" not in written
 
     unswayed("learn", log, "--alpha", 0.1, "--method", "paper", "--out", tmp_path / "p.json")
     printed = " ".join(capsys.readouterr().out.split())
-    # Plays were uniform, so the filter decides, for which there is no bound either.
+    # Plays were uniform, so the filter decides, which certifies no bound either.
     assert "withstands: no coalition below" not in printed
     written = json.loads((tmp_path / "p.json").read_text())
     assert written["method"] == "paper"
     assert "flip_fraction" not in written
 
 
-def test_the_summary_comes_as_json(log: Path, tmp_path: Path, capsys: Any) -> None:
+def test_the_summary_can_be_printed_as_json(log: Path, tmp_path: Path, capsys: Any) -> None:
     unswayed("learn", log, "--out", tmp_path / "p.json", "--json")
     summary = json.loads(capsys.readouterr().out)
     assert (summary["n_users"], summary["n_actions"]) == (300, 3)
-    first, *_ = summary["notes"]  # the liars of the log praise milk everywhere
+    first, *_ = summary["notes"]  # the colluders of this log push milk everywhere
     assert "raises 'milk' in " in first
 
 
@@ -109,7 +109,7 @@ UNSOUND: dict[str, tuple[Callable[[pa.Table], pa.Table], list[str], str]] = {
 
 
 @pytest.mark.parametrize("name", UNSOUND)
-def test_an_unlearnable_log_is_refused_with_a_helpful_sentence(
+def test_a_log_without_enough_data_is_refused_with_a_remedy(
     name: str, rng: np.random.Generator, tmp_path: Path
 ) -> None:
     change, arguments, sentence = UNSOUND[name]
@@ -121,7 +121,7 @@ def test_an_unlearnable_log_is_refused_with_a_helpful_sentence(
     assert not out.exists()
 
 
-def test_forgetting_is_reported_and_bad_times_get_a_sentence(
+def test_forgetting_is_reported_and_bad_times_are_refused(
     log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, dated = tmp_path / "policy.json", tmp_path / "dated.parquet"
@@ -138,7 +138,7 @@ def test_forgetting_is_reported_and_bad_times_get_a_sentence(
         (("--half-life", "7d"), "has no column 'time'; name it with --time-column"),
         (("--half-life=-7d",), "--half-life is '-7d': give a length of time above 0"),
         (("--half-life", "soon"), "--half-life is 'soon'"),
-        (("--half-life", "7d", "--engine", "dask"), "--half-life is for --engine local"),
+        (("--half-life", "7d", "--engine", "dask"), "--half-life works only with --engine local"),
     ):
         with pytest.raises(InputError) as caught:
             unswayed("learn", log, "--out", out, *arguments)

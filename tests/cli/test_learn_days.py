@@ -1,4 +1,4 @@
-"""Folders of tallies of a former version."""
+"""Folders of tallies written by an earlier version."""
 
 import json
 from pathlib import Path
@@ -11,10 +11,10 @@ from unswayed.errors import InputError
 from unswayed.policy import Policy
 
 
-def test_a_folder_of_the_former_version_is_read_unless_it_keeps_events(
+def test_a_folder_of_the_previous_version_is_read_unless_it_contains_events(
     log: Path, tmp_path: Path
 ) -> None:
-    """Version 2 listed its files by name, and recorded whether they held events or sums."""
+    """Version 2 listed its files by name, and recorded whether they contained events or sums."""
     folder, policy = tmp_path / "t", tmp_path / "p.json"
     unswayed("learn", log, "--tallies", folder, "--out", policy)
     learned, index = Policy.load(policy), json.loads((folder / "tallies.json").read_text())

@@ -35,7 +35,7 @@ def without_time(path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.filterwarnings("ignore:waiting for another run")
-def test_days_added_by_four_runs_at_once_are_all_there(days: list[Path], tmp_path: Path) -> None:
+def test_days_added_by_four_concurrent_runs_are_all_kept(days: list[Path], tmp_path: Path) -> None:
     """Without a lock runs would overwrite each other's output."""
     folder, errors = tmp_path / "tallies", []
 
@@ -57,7 +57,7 @@ def test_days_added_by_four_runs_at_once_are_all_there(days: list[Path], tmp_pat
     assert stored.tallies.n_events == 6_000
 
 
-def test_tallies_are_learned_from_without_a_log(days: list[Path], tmp_path: Path) -> None:
+def test_learning_from_tallies_needs_no_log(days: list[Path], tmp_path: Path) -> None:
     folder, out, again = tmp_path / "tallies", tmp_path / "a.json", tmp_path / "b.json"
     for day in days[:2]:
         unswayed("learn", day, "--tallies", folder, "--out", out)
@@ -68,7 +68,7 @@ def test_tallies_are_learned_from_without_a_log(days: list[Path], tmp_path: Path
 def test_the_next_command_recovers_from_a_failure_after_the_tallies_are_saved(
     days: list[Path], tmp_path: Path
 ) -> None:
-    """A context lacks an action: the log is tallied, but no policy is written."""
+    """An action was never played in one context: the log is tallied, but no policy is written."""
     folder, out = tmp_path / "tallies", tmp_path / "policy.json"
     table = pq.read_table(days[0])
     keep = pa.compute.or_(
@@ -108,7 +108,7 @@ def test_an_unwritable_output_is_refused_before_anything_is_read(
         unswayed("learn", days[0], *out, *given)
 
 
-def test_outputs_that_are_links_stay_links(days: list[Path], tmp_path: Path) -> None:
+def test_outputs_that_are_symbolic_links_stay_links(days: list[Path], tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     for name in ("policy.json", "users.csv", "cells.parquet"):
         (tmp_path / name).symlink_to(tmp_path / "real" / name)
@@ -121,7 +121,9 @@ def test_outputs_that_are_links_stay_links(days: list[Path], tmp_path: Path) -> 
         assert (tmp_path / "real" / name).stat().st_size > 0
 
 
-def test_stale_drafts_in_a_folder_of_tallies_are_swept(days: list[Path], tmp_path: Path) -> None:
+def test_stale_temporary_files_in_a_folder_of_tallies_are_deleted(
+    days: list[Path], tmp_path: Path
+) -> None:
     folder = tmp_path / "tallies"
     folder.mkdir()
     (folder / "tallies.json.part").write_text("{")

@@ -1,4 +1,4 @@
-"""The real command in a process of its own."""
+"""The real command, run as a separate process."""
 
 import json
 import os
@@ -22,11 +22,11 @@ def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess
     )
 
 
-def test_the_version_is_that_of_the_package() -> None:
+def test_the_command_prints_the_version_of_the_package() -> None:
     assert run("--version").stdout == f"unswayed {unswayed.__version__}\n"
 
 
-def test_the_command_lists_its_subcommands_with_a_line_each() -> None:
+def test_help_lists_every_subcommand_with_one_line() -> None:
     listed = run("--help").stdout
     for name in COMMANDS:
         assert re.search(rf"│ {name} +\w+", listed)
@@ -35,7 +35,7 @@ def test_the_command_lists_its_subcommands_with_a_line_each() -> None:
 @pytest.mark.parametrize(
     ("typed", "offered"), [("unswayed lea", "learn"), ("unswayed learn --alp", "--alpha")]
 )
-def test_a_shell_completes_commands_and_options(typed: str, offered: str) -> None:
+def test_shell_completion_offers_commands_and_options(typed: str, offered: str) -> None:
     done = subprocess.run(
         [COMMAND],
         env={
@@ -49,18 +49,18 @@ def test_a_shell_completes_commands_and_options(typed: str, offered: str) -> Non
         check=True,
     )
     assert done.stdout.split() == [offered]
-    # The shell is that of the parent process, so it must not leave before the command ends.
+    # The shell is detected as the parent process, so it must not exit before the command ends.
     shell = ["bash", "-c", f"'{COMMAND}' --show-completion; exit $?"]
     shown = subprocess.run(shell, capture_output=True, text=True, check=True)
     assert "_unswayed_completion" in shown.stdout
 
 
-def test_the_demo_prints_a_summary_and_leaves_picture_and_log(tmp_path: Path) -> None:
+def test_the_demo_prints_a_summary_and_writes_a_picture_and_a_log(tmp_path: Path) -> None:
     result = run("demo", "--json", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     told = json.loads(result.stdout)
     shares = told["share_of_honest_purchases"]
-    # The coalition of 20% lifts MegaCola above everything honest customers like.
+    # The coalition of 20% lifts the mean of MegaCola above those of all other items.
     assert shares["naive"] < 0.5
     assert shares["unswayed"] == 1.0
     assert {row["naive"] for row in told["results"]} == {"MegaCola"}
@@ -68,8 +68,8 @@ def test_the_demo_prints_a_summary_and_leaves_picture_and_log(tmp_path: Path) ->
         assert (tmp_path / file).stat().st_size > 1000
 
 
-def test_the_news_log_is_as_the_page_describes_it(tmp_path: Path) -> None:
-    """4% bots, click rates near 1.5%, correct propensities, and the same bytes for a seed."""
+def test_the_news_log_is_as_documented(tmp_path: Path) -> None:
+    """4% bots, click rates near 1.5%, correct propensities, and the same file for the same seed."""
     files = [tmp_path / "a" / name for name in ("monday.parquet", "tuesday.parquet")]
     for folder in ("a", "b"):
         assert run("demo", "--world", "news", "--out", str(tmp_path / folder)).returncode == 0
@@ -92,7 +92,7 @@ def test_the_news_log_is_as_the_page_describes_it(tmp_path: Path) -> None:
         )
 
 
-def test_the_demo_reads_well_on_a_terminal(tmp_path: Path) -> None:
+def test_the_demo_shows_progress_on_a_terminal(tmp_path: Path) -> None:
     result = run("demo", "--out", str(tmp_path / "new folder"))
     assert "Nobody knows which accounts" in result.stdout
     assert "✗ MegaCola" in result.stdout

@@ -17,9 +17,7 @@ from unswayed.errors import InputError
 from unswayed.policy import Policy
 
 
-def test_predict_answers_for_a_context_and_for_a_file(
-    log: Path, tmp_path: Path, capsys: Any
-) -> None:
+def test_predict_accepts_a_context_or_a_file(log: Path, tmp_path: Path, capsys: Any) -> None:
     policy, out = tmp_path / "policy.json", tmp_path / "actions.parquet"
     unswayed("learn", log, "--out", policy)
     capsys.readouterr()
@@ -38,9 +36,7 @@ def test_predict_answers_for_a_context_and_for_a_file(
     assert json.loads(capsys.readouterr().out) == {"out": str(out), "rows": 4, "unknown": 2}
 
 
-def test_predict_cuts_a_file_into_the_bins_of_the_log(
-    rng: np.random.Generator, tmp_path: Path
-) -> None:
+def test_predict_uses_the_bins_of_the_log(rng: np.random.Generator, tmp_path: Path) -> None:
     n = 6_000
     prices, actions = rng.uniform(0, 10, size=n), rng.integers(2, size=n)
     rewards = (rng.random(n) < np.where((prices < 5) == (actions == 0), 0.9, 0.2)).astype(float)

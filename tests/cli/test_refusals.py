@@ -39,16 +39,16 @@ REFUSED = {
     "reproduce --processes 0": "--processes is 0: at least 1 is needed.",
     "reproduce figure-2a --out /dev/null/results": "cannot make the folder",
     "learn --alpha 20 log.csv --out p.json": "did you mean 0.2?",
-    "learn": "say what to learn from: a log, or --tallies with a folder",
+    "learn": "nothing to learn from: give a log, or --tallies with a folder",
     "learn good.csv --context-bins price:3": "bins are given for column 'price'",
     "learn good.csv --context-bins context:ten": "written as COLUMN:NUMBER",
     "learn good.csv --context-bins context:1": "cannot be cut into 1 bins",
     "learn good.csv --context-bins context:3": "holds no numbers, so it cannot be cut",
     "learn good.csv --query SELECT": "--query needs a database address",
-    "learn sqlite:///shop.db": "say what to read with --query",
+    "learn sqlite:///shop.db": "a database needs a query; give one with --query",
     "learn sqlite:///shop.db --query SELECT": "there is no database file shop.db",
     "learn sqlite:///good.csv --query SELECT": "the query on sqlite failed",
-    "learn good.csv --query SELECT --engine dask": "--query is for --engine local",
+    "learn good.csv --query SELECT --engine dask": "--query works only with --engine local",
     "learn --tallies none": "holds no tallies yet",
     "learn --tallies none --engine dask": "needs a log",
     "learn log.csv --scheduler tcp://127.0.0.1:1": "--scheduler requires --engine dask",
@@ -88,7 +88,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("typed", REFUSED, ids=lambda typed: typed[:80])
-def test_wrong_use_gets_one_sentence(
+def test_wrong_usage_is_refused_in_one_sentence(
     typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -113,6 +113,6 @@ def test_wrong_use_gets_one_sentence(
         ("predict", "POLICY is missing; see `unswayed predict --help`."),
     ],
 )
-def test_the_command_prints_it_and_exits_with_code_2(typed: str, sentence: str) -> None:
+def test_the_command_prints_the_error_and_exits_with_code_2(typed: str, sentence: str) -> None:
     done = run(*typed.split())
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"error: {sentence}\n")

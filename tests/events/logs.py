@@ -1,4 +1,4 @@
-"""Logs for tests of reading, and an order-free listing of their rows."""
+"""Logs for tests of reading, and counts of their rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def random_log(
 
 
 def account(events: Events) -> Counter[tuple[Any, ...]]:
-    """Return the count of each row, with decoded labels; the order of rows does not matter."""
+    """Count the distinct rows, with decoded labels."""
     return Counter(
         zip(
             (events.user_labels[code] for code in events.users.tolist()),
@@ -41,6 +41,6 @@ def account(events: Events) -> Counter[tuple[Any, ...]]:
 
 
 def rows(table: pa.Table) -> Counter[tuple[Any, ...]]:
-    """Return the same counts from the table itself."""
+    """Count the distinct rows of the table itself."""
     names = ("user", "context", "action", "reward")
     return Counter(zip(*(table[name].to_pylist() for name in names), strict=True))

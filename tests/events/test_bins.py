@@ -32,8 +32,8 @@ def test_bins_hold_equal_shares_of_the_users(rng: np.random.Generator) -> None:
     prices = rng.exponential(size=40_000)
     edges = edges_of(priced(np.arange(40_000) % 2_000, prices), 10)
     shares = np.diff(np.searchsorted(np.sort(prices), edges)) / len(prices)
-    # A user's 16 votes are quantiles of 20 draws, so a vote's level is off by at most 1/16 of the
-    # draws; over 2,000 users the mean level of an edge is off by O(1/sqrt(2000)) = .02 beside it.
+    # A user's 16 votes are quantiles of 20 draws, so the level of a vote is off by at most 1/16;
+    # averaging over 2,000 users adds an error of O(1/sqrt(2000)) = .02.
     assert np.abs(shares - 0.1).max() < 0.03
 
 
@@ -42,7 +42,9 @@ def test_a_flood_moves_edges_at_most_by_its_share_of_users(
 ) -> None:
     """The negative control, quantiles over events, is shifted by the same flood."""
     users, prices = np.arange(20_000) % 1_000, rng.random(20_000)
-    flood_users = 1_000 + np.arange(200_000) % 50  # under 5 % of the users, 91 % of the events
+    flood_users = (
+        1_000 + np.arange(200_000) % 50
+    )  # fewer than 5 % of the users, but 91 % of the events
     table = priced(np.append(users, flood_users), np.append(prices, np.full(200_000, 0.987654321)))
     edges = edges_of(table, 4)
     honest = edges_of(priced(users, prices), 4)
@@ -60,7 +62,7 @@ def test_given_edges_are_kept() -> None:
     assert list(events.context_labels) == ["4<=price<8", "8<=price", "price<4"]
 
 
-def test_bins_and_other_columns_join() -> None:
+def test_binned_and_other_columns_are_joined() -> None:
     table = priced(np.arange(2), np.array([1.0, 5.0])).append_column("land", pa.array(["a", "b"]))
     columns = Columns(context=("land", "price"), bins={"price": (4.0,)})
     events = read_events(table, columns=columns).events

@@ -36,12 +36,12 @@ def test_the_same_events_are_kept_in_any_order(rng: np.random.Generator) -> None
 def test_other_users_and_labels_do_not_change_which_events_a_user_keeps(
     rng: np.random.Generator,
 ) -> None:
-    """So a block of users is capped independently of all others, on any machine."""
+    """Therefore every block of users can be capped independently, on any machine."""
     events = log(rng)
     alone = events.users == 0
     one = Events(
         events.users[alone],
-        1 - events.contexts[alone],  # the same contexts under other codes
+        1 - events.contexts[alone],  # the same contexts with other codes
         events.actions[alone],
         events.rewards[alone],
         Labels.numbered(1),
@@ -58,8 +58,8 @@ def test_kept_events_are_a_fair_sample(rng: np.random.Generator) -> None:
     kept = capped(events, max_interactions=1_000)
     of_user_0 = kept.rewards[kept.users == 0]
     before = events.rewards[events.users == 0]
-    # Sampling 1,000 of 4,000 or more without replacement: sd of the mean at most
-    # .5/sqrt(1000) = .016; 4.5 sd leaves a chance below 1e-5.
+    # Sampling 1,000 of 4,000 or more without replacement: the standard deviation (sd) of the mean
+    # is at most .5/sqrt(1000) = .016; 4.5 sd are exceeded with probability below 1e-5.
     assert abs(of_user_0.mean() - before.mean()) < 4.5 * 0.5 / np.sqrt(1_000)
 
 

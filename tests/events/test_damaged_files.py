@@ -1,4 +1,4 @@
-"""Damaged and empty files, and files with false metadata. Each ends in one helpful sentence."""
+"""Damaged and empty files, and files with false metadata, are refused in one helpful sentence."""
 
 import gzip
 import struct
@@ -50,41 +50,43 @@ def written(path: Path, content: bytes | str) -> Path:
         ("a.xlsx", b"PK", "cannot be recognised by its name"),
     ],
 )
-def test_a_file_that_holds_no_log(
+def test_a_file_that_is_not_a_log_is_refused(
     name: str, content: bytes | str, reason: str, tmp_path: Path
 ) -> None:
     refused(written(tmp_path / name, content), reason)
 
 
-def test_a_parquet_file_without_rows(rng: np.random.Generator, tmp_path: Path) -> None:
+def test_a_parquet_file_without_rows_is_refused(rng: np.random.Generator, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(random_log(rng).slice(0, 0), path)
     refused(path, "has no rows")
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
-def test_a_truncated_parquet_file(share: float, parquet: bytes, tmp_path: Path) -> None:
+def test_a_truncated_parquet_file_is_refused(share: float, parquet: bytes, tmp_path: Path) -> None:
     refused(written(tmp_path / "a.parquet", parquet[: int(len(parquet) * share)]), "cut short")
 
 
-def test_a_footer_that_claims_two_gigabytes(parquet: bytes, tmp_path: Path) -> None:
+def test_a_footer_that_claims_two_gigabytes_is_refused(parquet: bytes, tmp_path: Path) -> None:
     lie = parquet[:-8] + struct.pack("<I", 0x7FFFFFFF) + b"PAR1"
     refused(written(tmp_path / "a.parquet", lie), "damaged")
 
 
-def test_a_header_that_claims_ten_billion_rows(parquet: bytes, tmp_path: Path) -> None:
-    """The number of rows in the footer is forged; nothing may be allocated because of it."""
+def test_a_header_that_claims_ten_billion_rows_is_refused(parquet: bytes, tmp_path: Path) -> None:
+    """The number of rows in the footer is forged; nothing of that size may be allocated."""
     (size,) = struct.unpack("<I", parquet[-8:-4])
     footer = parquet[-8 - size : -8]
     honest, lie = _thrift_i64(400), _thrift_i64(10_000_000_000)
-    assert footer.count(honest) >= 2  # the file's rows, the row group's and the columns' values
+    assert (
+        footer.count(honest) >= 2
+    )  # numbers of rows of the file and of the row group, and numbers of values of the columns
     footer = footer.replace(honest, lie)
     data = parquet[: -8 - size] + footer + struct.pack("<I", len(footer)) + b"PAR1"
     refused(written(tmp_path / "a.parquet", data), "damaged|larger than it can be")
 
 
 def _thrift_i64(value: int) -> bytes:
-    """Return a compact-protocol field header "next field, i64" and the zigzag varint."""
+    """Return an i64 field in Thrift's compact protocol: field header and zigzag varint."""
     value, out = value << 1, b"\x16"
     while value > 0x7F:
         out += bytes([value & 0x7F | 0x80])
@@ -99,7 +101,7 @@ def test_a_truncated_gzip(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
-def test_a_column_given_twice(kind: str, tmp_path: Path) -> None:
+def test_a_repeated_column_is_refused(kind: str, tmp_path: Path) -> None:
     path = tmp_path / f"a.{kind}"
     names = ["user", "context", "action", "reward", "user"]
     match kind:
@@ -112,7 +114,7 @@ def test_a_column_given_twice(kind: str, tmp_path: Path) -> None:
     refused(path, "'user' more than once")
 
 
-def test_rewards_that_are_words(tmp_path: Path) -> None:
+def test_rewards_that_are_words_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     table = {"user": ["u"], "context": ["s"], "action": ["a"], "reward": ["good"]}
     pq.write_table(pa.table(table), path)
@@ -121,19 +123,19 @@ def test_rewards_that_are_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("column", ["user", "context", "action", "reward"])
-def test_a_column_of_lists(column: str) -> None:
+def test_a_column_of_lists_is_refused(column: str) -> None:
     table = {"user": ["u"], "context": ["s"], "action": ["a"], "reward": [1.0], column: [[1, 2]]}
     with pytest.raises(InputError, match=f"column '{column}' holds"):
         read_events(pa.table(table))
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     refused(tmp_path / "nowhere.parquet", "there is no file")
     refused(tmp_path, "holds no files")
     refused(tmp_path / "*.parquet", "no file matches")
 
 
-def test_a_folder_of_several_formats(parquet: bytes, tmp_path: Path) -> None:
+def test_a_folder_of_several_formats_is_refused(parquet: bytes, tmp_path: Path) -> None:
     written(tmp_path / "a.parquet", parquet)
     written(tmp_path / "a.csv", HEADER)
     refused(tmp_path, "several formats")
@@ -145,7 +147,7 @@ def test_a_number_is_rejected_as_a_log() -> None:
 
 
 @pytest.mark.parametrize("name", ["a.csv.gz", "a.jsonl.gz"])
-def test_every_damage_to_a_compressed_file_ends_in_a_sentence(
+def test_damaged_compressed_files_are_refused_in_one_sentence(
     name: str, rng: np.random.Generator, tmp_path: Path
 ) -> None:
     lines = [HEADER.encode()] if name.startswith("a.csv") else []
@@ -168,12 +170,12 @@ def test_every_damage_to_a_compressed_file_ends_in_a_sentence(
 
 
 @pytest.mark.parametrize("length", [1 << 18, 1 << 21])
-def test_a_header_with_a_field_of_any_length(length: int, tmp_path: Path) -> None:
+def test_a_csv_header_may_have_long_fields(length: int, tmp_path: Path) -> None:
     header = "user,context,action,reward," + "x" * length + "\n"
     refused(written(tmp_path / "a.csv", header + "u,s,a,1,2\n"), "first line")
 
 
-def test_a_quote_in_the_temporary_folder(
+def test_the_name_of_the_temporary_folder_may_contain_a_quote(
     rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = tmp_path / "it's"

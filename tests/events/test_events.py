@@ -10,7 +10,7 @@ def test_events_refuse_a_reward_that_is_not_a_number_and_name_the_row() -> None:
         Events.of(["u", "u"], ["s", "s"], ["a", "b"], [1.0, np.nan])
 
 
-def test_events_refuse_columns_of_other_lengths() -> None:
+def test_events_refuse_columns_of_different_lengths() -> None:
     with pytest.raises(InputError, match="column 'reward' has 1 rows"):
         Events.of(["u", "u"], ["s", "s"], ["a", "b"], [1.0])
 
@@ -21,6 +21,6 @@ def test_events_refuse_an_action_that_was_not_offered() -> None:
 
 
 @pytest.mark.parametrize("propensity", [0.0, 1.5, -0.1])
-def test_events_refuse_a_propensity_that_is_no_probability(propensity: float) -> None:
+def test_events_refuse_a_propensity_that_is_not_a_probability(propensity: float) -> None:
     with pytest.raises(InputError, match="row 0: propensity"):
         Events.of(["u"], ["s"], ["a"], [1.0], propensities=[propensity])

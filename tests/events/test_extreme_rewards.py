@@ -1,4 +1,4 @@
-"""Rewards of any size are accepted, or refused with their row and a limit."""
+"""Large rewards are accepted up to a limit; beyond it they are refused with their row."""
 
 from pathlib import Path
 

@@ -25,7 +25,7 @@ def log(rng: np.random.Generator, n: int = 20_000, n_users: int = 200) -> Events
 
 
 def test_half_of_the_events_of_each_half_life_is_left(rng: np.random.Generator) -> None:
-    """Systematic sampling has at most the variance of independent draws; five deviations."""
+    """Systematic sampling has at most the variance of independent draws; tolerance five sd."""
     events = log(rng)
     kept = forgotten(events, half_life=7 * DAY)
     assert events.times is not None
@@ -40,7 +40,7 @@ def test_half_of_the_events_of_each_half_life_is_left(rng: np.random.Generator) 
 
 
 def test_a_user_keeps_as_many_events_as_the_weights_sum_up_to(rng: np.random.Generator) -> None:
-    """However an account times its plays, it keeps at most one more than its expected number."""
+    """However an account times its plays, it keeps at most one play more than expected."""
     events = log(rng)
     assert events.times is not None
     due = np.bincount(
@@ -54,7 +54,7 @@ def test_a_user_keeps_as_many_events_as_the_weights_sum_up_to(rng: np.random.Gen
 
 
 def test_rewards_do_not_influence_which_events_are_kept(rng: np.random.Generator) -> None:
-    """The kept mean is unbiased within five standard errors, although ties are sorted by reward."""
+    """Their mean is within five standard errors, although ties are sorted by reward."""
     kept = forgotten(log(rng, 60_000), half_life=5 * DAY)
     assert abs(kept.rewards.mean()) < 5.0 / np.sqrt(len(kept))
 
@@ -67,7 +67,7 @@ def test_order_and_other_users_do_not_change_the_kept_events(
     first = forgotten(events, half_life=4 * DAY)
     mixed = forgotten(events.rows(rng.permutation(len(events))), half_life=4 * DAY)
     assert account(first) == account(mixed)
-    # The last event defines the present, so it is kept.
+    # Ages are measured from the last event, so it is always kept.
     some = (events.users < 50) | (events.times == events.times.max())
     fewer = forgotten(events.rows(some), half_life=4 * DAY)
     known = {f"u{code}" for code in range(50)}
@@ -118,7 +118,7 @@ def test_rows_without_a_time_or_from_the_future_are_bad_rows(times: object, reas
     assert reading.provenance.bad_rows == {reason: 1}
     assert reading.events.times is not None
     assert len(reading.events.times) == 2
-    # Without forgetting times are not needed.
+    # Times are only needed for forgetting.
     assert len(read_events(table(times)).events) == 3
 
 

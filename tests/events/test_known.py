@@ -16,7 +16,7 @@ def _written(folder: Path, text: str) -> Path:
     return path
 
 
-def test_the_last_review_of_an_account_counts_to_the_end_of_its_day(tmp_path: Path) -> None:
+def test_the_last_review_of_an_account_counts_until_the_end_of_its_day(tmp_path: Path) -> None:
     path = _written(
         tmp_path, "user,status,date\n7,honest,2026-11-18\n7,fake,2026-11-17\n8,fake,\n99,honest,\n"
     )
@@ -41,6 +41,6 @@ def test_errors_name_the_line(tmp_path: Path, text: str, said: str) -> None:
         read_known(_written(tmp_path, text))
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"gone\.csv: No such file or directory\.$"):
         read_known(tmp_path / "gone.csv")

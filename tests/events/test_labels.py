@@ -7,7 +7,7 @@ from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Labels
 
 
-def test_labels_give_codes_back_and_forth() -> None:
+def test_labels_and_codes_are_converted_in_both_directions() -> None:
     labels = Labels.of(["b", "a", "c"])
     assert labels.codes(["c", "b", "?"]).tolist() == [2, 0, UNKNOWN]
     assert list(labels) == ["b", "a", "c"]
@@ -21,7 +21,7 @@ def test_labels_of_mixed_types_are_refused(labels: list[object]) -> None:
 
 
 @pytest.mark.parametrize("label", [None, float("nan"), float("inf"), b"bytes", ("a", "b")])
-def test_values_that_json_cannot_hold_are_no_labels(label: object) -> None:
+def test_values_that_json_cannot_represent_are_refused_as_labels(label: object) -> None:
     with pytest.raises(InputError, match="cannot be a label"):
         Labels.of([label])
 
@@ -40,7 +40,9 @@ def test_a_repeated_label_is_named() -> None:
         ([True, False], "boolean"),
     ],
 )
-def test_every_type_survives_being_written_as_text(labels: list[object], type_name: str) -> None:
+def test_labels_of_every_type_can_be_restored_from_text(
+    labels: list[object], type_name: str
+) -> None:
     written = Labels.of(labels)
     read = Labels.parsed(written.texts, written.type_name)
     assert written.type_name == type_name
@@ -49,20 +51,20 @@ def test_every_type_survives_being_written_as_text(labels: list[object], type_na
 
 
 @pytest.mark.parametrize("known", [["a", "b"], [1, 2], [True]])
-def test_invalid_labels_are_unknown_alone_and_among_others(known: list[object]) -> None:
+def test_invalid_labels_are_unknown_to_code_and_to_codes(known: list[object]) -> None:
     labels = Labels.of(known)
     for given in (["a", "b"], {"a": 1}, None, b"a"):
         assert labels.code(given) == UNKNOWN
         assert labels.codes([given, known[0]]).tolist() == [UNKNOWN, 0]
 
 
-def test_true_is_not_one() -> None:
+def test_true_and_1_are_different_labels() -> None:
     assert Labels.of([0, 1]).code(True) == UNKNOWN
     assert Labels.of([False, True]).code(1) == UNKNOWN
     assert Labels.of([False, True]).codes([True, 0]).tolist() == [1, UNKNOWN]
 
 
-def test_dates_are_found_by_themselves_and_by_their_text() -> None:
+def test_dates_are_found_as_dates_and_as_text() -> None:
     labels = Labels.of([dt.date(2026, 1, 31), dt.date(2026, 2, 1)])
     assert labels.code("2026-01-31") == labels.code(dt.date(2026, 1, 31)) == 0
     assert list(Labels.of([dt.datetime(2026, 1, 31, 12)])) == ["2026-01-31 12:00:00"]

@@ -22,7 +22,7 @@ def written(query: str, path: Path, options: str) -> Path:
 
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave 100 MB, on a machine of any size."""
+    """Pretend that 100 MB are free."""
     monkeypatch.setattr(memory, "usable_bytes", lambda: 10**8)
 
 
@@ -65,7 +65,7 @@ def test_a_small_file_that_needs_much_memory_is_refused_with_the_amount(
 
 
 @pytest.mark.usefixtures("little")
-def test_the_rows_of_a_query_have_to_fit_too(tmp_path: Path) -> None:
+def test_rows_of_a_query_must_fit_into_memory(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     sqlite3.connect(path).close()
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
@@ -78,13 +78,13 @@ def test_the_rows_of_a_query_have_to_fit_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("little")
-def test_rows_that_ask_for_decisions_have_to_fit_too(tmp_path: Path) -> None:
+def test_rows_of_a_file_to_predict_for_must_fit_into_memory(tmp_path: Path) -> None:
     path = written(f"{ROWS} FROM range(1000000)", tmp_path / "rows.parquet", "FORMAT parquet")
     with pytest.raises(InputError, match=r"1,000,000 rows needs about .* GB .* may use 0.1 GB"):
         read_contexts(path, columns=["context"], bins={})
 
 
-def test_an_address_space_limit_counts(tmp_path: Path) -> None:
+def test_a_limit_of_the_address_space_is_respected(tmp_path: Path) -> None:
     script = (
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (10**9, 10**9))\n"
         "from unswayed.memory import usable_bytes; print(usable_bytes() <= 10**9)"

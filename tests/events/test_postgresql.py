@@ -1,4 +1,4 @@
-"""A real PostgreSQL server on loopback; scripts/install-system-packages brings it."""
+"""A real PostgreSQL server on loopback; scripts/install-system-packages installs it."""
 
 import numpy as np
 import psycopg
@@ -39,11 +39,11 @@ def test_a_bad_query_on_postgresql_is_reported_in_one_sentence(server: str) -> N
     assert "\n" not in str(caught.value)
 
 
-def test_reading_cannot_write(server: str) -> None:
+def test_a_query_cannot_write(server: str) -> None:
     with pytest.raises(InputError, match="query on postgresql failed"):
         read_events(server, query="CREATE TABLE sneaky (x int)")
 
 
-def test_a_server_that_is_not_there_is_an_input_error() -> None:
+def test_an_unreachable_server_is_an_input_error() -> None:
     with pytest.raises(InputError, match="query on postgresql failed"):
         read_events("postgresql://127.0.0.1:1/none?connect_timeout=2", query="SELECT 1")

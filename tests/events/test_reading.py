@@ -79,10 +79,10 @@ def test_every_file_format_reads_back_the_same_rows(
 
 
 @pytest.mark.parametrize("name", ["log[1].csv", "log?.parquet", "logs[1]/a*.parquet"])
-def test_a_name_with_marks_of_a_pattern_is_a_name_if_there_is_such_a_file(
+def test_a_file_whose_name_looks_like_a_pattern_is_read(
     name: str, rng: np.random.Generator, tmp_path: Path
 ) -> None:
-    """Browsers give a second download such a name; files that match it as a pattern stay unread."""
+    """Browsers name a second download like this; files that match the pattern are not read."""
     table, path = random_log(rng, 40), tmp_path / name
     path.parent.mkdir(exist_ok=True)
     write: Any = write_parquet if path.suffix == ".parquet" else write_csv
@@ -238,8 +238,8 @@ def test_bad_rows_are_refused_and_counted_by_reason() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
-def test_the_first_bad_row_is_named_by_its_number(suffix: str, tmp_path: Path) -> None:
-    """Late in a log of many row groups, where threads read ahead of each other."""
+def test_the_error_gives_the_number_of_the_first_bad_row(suffix: str, tmp_path: Path) -> None:
+    """The bad row comes late in a log of many row groups, which threads read out of order."""
     n_rows, bad = 300_000, 250_123
     rewards = np.ones(n_rows)
     rewards[[bad - 1, n_rows - 1]] = np.nan
@@ -277,8 +277,8 @@ def test_broken_lines_of_a_csv_are_named_or_dropped(tmp_path: Path) -> None:
     assert len(reading.events) == 2
 
 
-def test_json_text_that_looks_like_something_else_stays_text(tmp_path: Path) -> None:
-    """Otherwise a label would depend on the other lines of its file."""
+def test_json_text_that_looks_like_another_type_stays_text(tmp_path: Path) -> None:
+    """Otherwise the type of a label would depend on other lines of the file."""
     contexts = ["01-02-2026", "2026-01-02T10:00:00", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"]
     for context in contexts:
         row = {"user": context, "context": context, "action": 1, "reward": 0.5, "time": context}
@@ -297,7 +297,7 @@ def test_a_broken_json_line_is_named_or_dropped(tmp_path: Path) -> None:
     assert len(read_events(path, on_bad_rows="drop").events) == 2
 
 
-def test_time_and_propensity_are_found_by_their_names() -> None:
+def test_time_and_propensity_are_found_by_their_default_names() -> None:
     table = pa.table(
         {
             "user": ["u", "v"],

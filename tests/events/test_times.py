@@ -1,4 +1,4 @@
-"""Times and logs without a context, as audits read them."""
+"""Times, and logs without a context column, which audits accept."""
 
 import datetime as dt
 
@@ -33,13 +33,13 @@ def test_times_of_every_kind_become_seconds(times: pa.Array) -> None:
     assert np.isnan(by_reward[3.0])
 
 
-def test_times_are_read_only_if_asked_for() -> None:
+def test_times_are_read_only_on_request() -> None:
     table = pa.table({**ROWS, "context": ["s"] * 3, "time": [1, 2, 3]})
     assert read_events(table).times is None
     assert read_events(pa.table({**ROWS, "context": ["s"] * 3}), with_times=True).times is None
 
 
-def test_a_log_without_contexts_has_one_if_that_is_allowed() -> None:
+def test_a_log_without_a_context_column_gets_one_context_if_allowed() -> None:
     events = read_events(pa.table(ROWS), columns=Columns(may_lack_context=True)).events
     assert list(events.context_labels) == ["all"]
     with pytest.raises(InputError, match="no column 'context' for the context"):

@@ -14,7 +14,7 @@ from unswayed.events.hashing import USER_HASH, user_hashes
 
 
 @pytest.mark.parametrize("n", [10, 6_000])
-def test_few_and_many_users_have_the_md5_of_the_standard_library(
+def test_hashes_of_few_and_of_many_users_equal_md5_of_the_standard_library(
     rng: np.random.Generator, n: int
 ) -> None:
     alphabet = np.array(list("abcXYZ019-_ äß中😀"))
@@ -28,7 +28,7 @@ def test_few_and_many_users_have_the_md5_of_the_standard_library(
 def test_users_are_found_again_in_later_batches(
     kind: Callable[[int], object], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A log is read in batches of rows, but users are numbered over all of them."""
+    """A log is read in batches of rows; codes of users are the same in all batches."""
     monkeypatch.setattr(reading, "_BATCH", 2_048)  # minimum number of rows that DuckDB returns
     users: list[Any] = [kind(code) for code in rng.integers(3_000, size=20_000).tolist()]
     n = len(users)
@@ -40,7 +40,7 @@ def test_users_are_found_again_in_later_batches(
     assert [labels[code] for code in events.users[order]] == users
 
 
-def test_both_zeros_are_one_user() -> None:
+def test_positive_and_negative_zero_are_one_user() -> None:
     table = pa.table({"user": [-0.0, 0.0], "context": [0, 0], "action": [0, 1], "reward": [0, 1]})
     assert str(list(read_events(table).events.user_labels)) == "[0.0]"
 
@@ -48,8 +48,8 @@ def test_both_zeros_are_one_user() -> None:
 @pytest.mark.parametrize(
     "users", [["ann", "", "bob"], [3, -7, 2**62], [0.5, 1e300, -2.0], [True, False], []]
 )
-def test_users_of_every_type_have_the_hash_that_sql_gives_them(users: list[object]) -> None:
-    """Blocks of a cluster are cut by SQL, and must be the same blocks."""
+def test_hashes_of_users_of_every_type_equal_those_of_sql(users: list[object]) -> None:
+    """A cluster divides users into blocks in SQL; the blocks must be the same."""
     expected = [
         duckdb.execute(f"SELECT {USER_HASH.format(user='?')}", [user]).fetchall()[0][0]
         for user in users

@@ -1,8 +1,8 @@
 """Coverage-guided fuzzing: ``python -m tests.faults.fuzz [SHARE [TARGET …]]``.
 
-Without arguments every target gets its recorded number of inputs, a million in all; SHARE is the
+Without arguments every target gets its recorded number of inputs, a million in total; SHARE is the
 fraction of them to run. Each input may take a minute and two gigabytes. Prints a line of JSON for
-each target; inputs that cause anything but a result or an ``InputError`` are saved, and the command
+each target. Inputs that cause any other exception than an ``InputError`` are saved, and the command
 fails.
 """
 

@@ -54,7 +54,7 @@ class Shop:
         unswayed("learn", *([] if log is None else [log]), *options, *outputs, "--json")
 
     def found_logs(self) -> set[str]:
-        """Return the logs that the tallies hold, if the tallies can be read and are consistent."""
+        """Return the logs in the tallies, if the tallies can be read and are consistent."""
         stored = load_tallies(self.tallies)
         assert stored is not None
         assert stored.tallies.n_events == EVENTS_PER_DAY * len(stored.logs)
@@ -169,7 +169,7 @@ def _has_ended(child: int) -> bool:
 
 
 def _processor_seconds(child: int) -> float:
-    """Return the processor time of a child, by clock_getcpuclockid(3) and clock_gettime(2)."""
+    """Return the processor time of a child, from clock_getcpuclockid(3) and clock_gettime(2)."""
     return time.clock_gettime((~child << 3) | 2)
 
 
@@ -234,7 +234,9 @@ def writers(shop: Shop, n_rounds: int) -> dict[str, Any]:
 def main() -> None:
     """Run rounds, and print the outcome."""
     name, n_rounds, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
-    storage._NOTE_SECONDS = storage.LOCK_SECONDS  # two writers wait, which is expected here
+    storage._NOTE_SECONDS = (
+        storage.LOCK_SECONDS
+    )  # expected here, because one writer waits for the other
     np.seterr(all="ignore")
     said = os.dup(1)
     with Path(os.devnull).open("w") as nowhere:

@@ -1,4 +1,4 @@
-"""Fuzz targets: each takes bytes, and ends in a result or an ``InputError``.
+"""Fuzz targets: each takes bytes, and either succeeds or raises an ``InputError``.
 
 Any other exception is a finding. Targets write to one file of their own folder, so each process
 needs its own.
@@ -85,7 +85,7 @@ def refused(work: Callable[[], Any]) -> Any:
 
 
 def reader(name: str) -> Callable[[Path, bytes], None]:
-    """Return a target that reads a log of one format, strictly or leaving bad rows out."""
+    """Return a target that reads a log of one format, refusing or dropping bad rows."""
 
     def run(folder: Path, data: bytes) -> None:
         path = folder / name

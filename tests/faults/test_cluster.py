@@ -1,4 +1,4 @@
-"""A scheduler that is killed during learning: a one-sentence error, and nothing is lost."""
+"""If the scheduler is killed during learning, there is a one-sentence error and nothing is lost."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""A disk that is full before, during and at the end of every output: the old file stays."""
+"""If the disk is full before, during or at the end of writing an output, the old file is kept."""
 
 import resource
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ SHARES = (0.0, 0.01, 0.5, 0.99)
 
 @contextmanager
 def room_for(n_bytes: int) -> Iterator[None]:
-    """Limit file sizes to so many bytes, as a full disk would."""
+    """Limit the size of files, which has the effect of a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
     try:

@@ -1,4 +1,4 @@
-"""Fuzzers over every reader, the policy format and the online API; `make fuzz` runs them longer."""
+"""Fuzz every reader, the policy format and the online API; `make fuzz` runs them longer."""
 
 import random
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from tests.faults.fuzz import INPUTS, SECONDS, fuzz
 from tests.faults.targets import TARGETS
 
-#: Inputs that once ended in a traceback, named after their targets.
+#: Inputs that once caused a traceback, named after their targets.
 FINDINGS = sorted((Path(__file__).parent / "findings").iterdir())
 
 #: Fraction of the recorded inputs that `make test-all` tries.

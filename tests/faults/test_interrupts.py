@@ -1,4 +1,4 @@
-"""Ctrl-C at fifty moments of a run, and while everything is compiled."""
+"""Ctrl-C at fifty moments of a run, and while loops are being compiled."""
 
 import os
 from pathlib import Path
@@ -40,5 +40,5 @@ def test_ctrl_c_stops_a_run_that_compiles(
     monkeypatch.setitem(os.environ, "NUMBA_CACHE_DIR", str(cache))
     result = interrupted(ARGUMENTS, after, folder)
     assert_stopped(result, folder)
-    # Loops compiled until then are useful to the next run, and harmless.
+    # Loops that were already compiled may stay in the cache.
     assert_stopped(interrupted(ARGUMENTS, after, folder), folder)

@@ -1,4 +1,4 @@
-"""Kills during writes, and two writers at once: no day is lost, and no file is broken."""
+"""Kills during writes, and two concurrent writers: no day is lost, and no file is damaged."""
 
 import errno
 import json
@@ -34,7 +34,7 @@ def played(fault: str, n_rounds: int, folder: Path) -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_220_kills_of_learning_lose_no_day_and_break_no_file(tmp_path: Path) -> None:
+def test_220_kills_of_learning_lose_no_day_and_damage_no_file(tmp_path: Path) -> None:
     found = played("kills", 240, tmp_path)
     assert found["killed"] >= 200
     assert found["day was in"] > 20

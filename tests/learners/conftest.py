@@ -1,4 +1,4 @@
-"""A cluster of real worker processes and a log for it; a method that records its input."""
+"""A cluster of real worker processes, a log for it, and a method that records its input."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ def client() -> Iterator[Any]:
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> Recording:
-    """Return a method that records its input, and learn by it under its name."""
+    """Register and return a method that records its input."""
     recording = Recording()
     monkeypatch.setitem(METHODS, RECORDED, recording)
     return recording
@@ -32,7 +32,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recording:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut small logs into blocks as if they were large; the driver alone decides the cuts."""
+    """Divide small logs into as many blocks as large ones."""
     monkeypatch.setattr(tallies, "EVENTS_PER_BLOCK", 12_000)
     monkeypatch.setattr(cluster, "ROWS_PER_PART", 9_000)
 

@@ -12,7 +12,7 @@ N_USERS, N_CONTEXTS, N_ACTIONS, N_ROUNDS = 40, 3, 4, 12
 
 
 def check_learner(make: LearnerMaker, *, seed: int) -> None:
-    """Play a small world and check the whole contract of ``Learner``.
+    """Let a learner play in a small world, and check the whole contract of ``Learner``.
 
     Actions exist, recommendations are probabilities, the same stream gives the same actions, and
     only the outcomes of played actions are read.
@@ -25,10 +25,10 @@ def check_learner(make: LearnerMaker, *, seed: int) -> None:
 
 
 def _played(make: LearnerMaker, *, seed: int, spoil_unplayed: bool) -> IntArray:
-    """Return all actions of a run; ``spoil_unplayed`` replaces outcomes that will not be played.
+    """Return the actions of a run; ``spoil_unplayed`` replaces the outcomes of others.
 
-    A twin with the same stream plays each round first, so these are known. If the learner reads
-    spoiled outcomes, the two diverge.
+    A copy of the learner with the same random stream plays each round first, so its actions are
+    known. If the learner reads spoiled outcomes, the two diverge.
     """
     world = generator(seed, "contract")
     learner, twin = (make(_setting(seed)) for _ in range(2))
@@ -51,7 +51,11 @@ def _played(make: LearnerMaker, *, seed: int, spoil_unplayed: bool) -> IntArray:
         assert np.issubdtype(played.dtype, np.integer)
         assert ((played >= 0) & (played < N_ACTIONS)).all()
         actions.append(played)
-        if number not in (0, N_ROUNDS // 2, N_ROUNDS - 1):  # recommending includes learning
+        if number not in (
+            0,
+            N_ROUNDS // 2,
+            N_ROUNDS - 1,
+        ):  # recommending a policy includes learning
             continue
         recommended = learner.action_probabilities(np.arange(N_USERS))
         twin.action_probabilities(np.arange(N_USERS))

@@ -25,7 +25,7 @@ class Given(NamedTuple):
 
 
 def pooled(tallies: UserTallies) -> Estimates:
-    """Return the mean of all rewards of each cell, which trusts everybody; half-widths of .1."""
+    """Return the plain mean of each cell's rewards, with half-widths of .1."""
     counts, sums = tallies.cell_sums("counts"), tallies.cell_sums("sums")
     visits = counts.sum(axis=1)
     return Estimates(
@@ -41,7 +41,7 @@ def pooled(tallies: UserTallies) -> Estimates:
 
 @dataclass
 class Recording:
-    """Pooled means; every user keeps its weight."""
+    """Estimate plain means, with full weight for every user."""
 
     given: list[Given] = field(default_factory=list)
     evidence: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Options passed to a cluster; its worker is a thread of this process, which starts fast."""
+"""Options of learning on a cluster; its worker is a thread of this process, which starts fast."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def threads() -> Iterator[Any]:
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    """Return a folder of a log with propensities, other names and a bad row."""
+    """Write a log with propensities, other column names and a bad row; return its folder."""
     table = rows(n_rounds=3)
     table["account"] = table.pop("user")
     table["propensity"] = [0.02] * 12 + [0.5] * 468
@@ -56,7 +56,7 @@ def options(recorded: Recording) -> LearnOptions:
     )
 
 
-def test_a_cluster_learns_by_the_same_options(
+def test_a_cluster_learns_with_the_same_options(
     threads: Any, logs: Path, options: LearnOptions
 ) -> None:
     heard: list[str] = []
@@ -67,7 +67,7 @@ def test_a_cluster_learns_by_the_same_options(
     assert_same_bits(here, there)
     assert here.provenance == there.provenance
     assert here.notes == there.notes
-    assert len(there.notes) >= 2  # on the bad row and the propensities
+    assert len(there.notes) >= 2  # notes on the bad row and on the propensities
     assert heard[0] == "reading"
     assert heard[-2:] == ["validating", "learning"]
     assert sorted(map(str, there.user_labels)) == USERS
@@ -76,6 +76,6 @@ def test_a_cluster_learns_by_the_same_options(
     np.testing.assert_array_equal(without.policy.mean_rewards, here.policy.mean_rewards)
 
 
-def test_a_cluster_without_a_scheduler_is_named(logs: Path, options: LearnOptions) -> None:
+def test_a_missing_scheduler_is_named(logs: Path, options: LearnOptions) -> None:
     message = refusal(learn_on_cluster, str(logs), options, scheduler="nonsense://nowhere")
     assert message.startswith("there is no Dask scheduler at nonsense://nowhere: ")

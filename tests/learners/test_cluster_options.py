@@ -1,4 +1,4 @@
-"""Every option of learning on a cluster gives the result of one machine, on real processes."""
+"""With every option, learning on worker processes gives the same result as on one machine."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ def written(table: pa.Table, folder: Path, ending: str) -> Path:
 
 
 def shop_log(rng: np.random.Generator, n: int = 16_000) -> pa.Table:
-    """Return a log of rewards 0 or 1 with prices, and a few very active users."""
+    """Return a log with rewards of 0 or 1, prices, and a few very active users."""
     users = np.minimum(rng.geometric(0.01, size=n), 300)
     actions = rng.integers(3, size=n)
     return pa.table(
@@ -85,7 +85,7 @@ def spoiled(table: pa.Table) -> pa.Table:
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
-def test_bad_rows_are_refused_in_the_words_of_one_machine(
+def test_bad_rows_are_refused_with_the_same_message_as_on_one_machine(
     ending: str, client: Any, rng: np.random.Generator, tmp_path: Path
 ) -> None:
     table = spoiled(shop_log(rng)).slice(1_000)  # the first bad row is in the second file
@@ -97,7 +97,7 @@ def test_bad_rows_are_refused_in_the_words_of_one_machine(
     assert str(here.value) == str(there.value)
 
 
-def test_bad_rows_are_dropped_even_where_a_file_has_no_others(
+def test_bad_rows_are_dropped_even_if_a_file_has_only_bad_rows(
     client: Any, rng: np.random.Generator, tmp_path: Path
 ) -> None:
     log = written(shop_log(rng), tmp_path / "log", "csv")

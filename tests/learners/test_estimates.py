@@ -26,7 +26,7 @@ def estimated() -> Estimates:
     )
 
 
-def test_given_ends_stand_in_place_of_half_widths() -> None:
+def test_given_ends_of_intervals_replace_half_widths() -> None:
     low, high = MEANS - 0.0625, MEANS + 2.0
     with_low, with_high = replace(estimated(), low=low), replace(estimated(), high=high)
     np.testing.assert_array_equal(with_low.interval[0], low)
@@ -35,7 +35,7 @@ def test_given_ends_stand_in_place_of_half_widths() -> None:
     np.testing.assert_array_equal(with_high.interval[1], high)
 
 
-def test_a_policy_holds_the_estimates_and_how_often_each_cell_was_played() -> None:
+def test_a_policy_contains_the_estimates_and_the_number_of_plays_of_each_cell() -> None:
     tallies = tallied(
         [(0, 0, 0, 1.0), (0, 0, 0, 0.0), (1, 0, 0, 0.0), (1, 1, 1, 3.0)],
         n_contexts=2,
@@ -56,7 +56,7 @@ def test_a_policy_holds_the_estimates_and_how_often_each_cell_was_played() -> No
         (policy.high, high),
         (policy.sampling_errors, estimates.sampling_errors),
         (policy.context_probabilities, [0.75, 0.25]),
-        # Plays, not their weights.
+        # ``counts`` are plays, not weights.
         (policy.counts, [[3, 0], [0, 1]]),
     ):
         np.testing.assert_array_equal(found, expected)

@@ -41,7 +41,7 @@ def test_the_runner_up_and_its_lead_are_named() -> None:
     np.testing.assert_allclose(lead, [0.1, np.nan, 0.0])
 
 
-def test_the_lead_is_over_the_best_that_is_not_excluded() -> None:
+def test_the_runner_up_is_the_best_action_that_is_not_excluded() -> None:
     is_excluded = MEANS == 0.6
     policy = replace(make_policy(), is_excluded=is_excluded)
     second, lead = leads(policy)
@@ -78,7 +78,7 @@ def test_rows_with_unknown_values_can_be_written_as_json() -> None:
     assert rows[0]["low"] is None
 
 
-def test_decisions_that_plain_means_take_otherwise_are_listed() -> None:
+def test_decisions_that_differ_from_plain_means_are_listed() -> None:
     assert changed_decisions(make_policy(), np.array([2, 0, 0])) == {"home": "cola"}
 
 
@@ -88,7 +88,7 @@ def test_reports_list_lies_by_items_and_accounts() -> None:
     another_in_each = {"cells": [1, 3, 8], "raises": False, "accounts": 40.0}
     lies = named_lies([about_one, another_in_each], policy)
     assert lies[0]["actions"] == ["cola"]
-    assert lies[0]["contexts"] == 2  # it was never played in the other context
+    assert lies[0]["contexts"] == 2  # in the other context it was never played
     assert lies[1]["by_context"] == {"home": "milk", "search": "tea", "cart": "cola"}
     notes = notes_on_policy(policy, {"evidence": {"lies": lies}, "changed": {"home": "cola"}})
     assert notes[0] == (
@@ -100,7 +100,7 @@ def test_reports_list_lies_by_items_and_accounts() -> None:
     assert "'cart'" in notes[3]
 
 
-def test_rows_say_how_many_accounts_a_decision_withstands() -> None:
+def test_rows_contain_the_share_of_accounts_that_a_decision_withstands() -> None:
     fractions = {"flip_fraction": np.array([0.1, 0.2, 0.3]), "flip_fraction_upper": np.full(3, 0.4)}
     rows = decision_rows(replace(make_policy(), **fractions))  # type: ignore[arg-type]
     assert [row["withstands"] for row in rows] == [0.3, 0.2, 0.1]
@@ -110,14 +110,14 @@ def test_rows_say_how_many_accounts_a_decision_withstands() -> None:
     assert rows[2]["sampling_error"] == 0.05
 
 
-def test_plain_means_are_sums_by_plays_where_there_are_any() -> None:
+def test_plain_means_are_sums_of_rewards_divided_by_plays() -> None:
     log = Events.of(
         ["ann", "ann", "bob", "bob", "cid"],
         ["home", "home", "home", "search", "cart"],
         ["tea", "tea", "milk", "milk", "milk"],
         [0.5, 0.5, 0.9, -0.5, 0.0],
     )
-    # Tea has more rewards at home, milk larger ones; elsewhere only milk was played, without
+    # At home tea gets more rewards, but milk larger ones; elsewhere only milk was played, without
     # reward.
     assert plain_actions(tally_events(log)).tolist() == [1, 1, 1]
 
@@ -131,7 +131,7 @@ def test_plain_means_weigh_plays_by_their_propensities() -> None:
     assert plain_actions(tallies).tolist() == [0]
 
 
-def test_a_row_holds_the_decision_its_interval_and_its_runner_up() -> None:
+def test_a_row_contains_the_decision_its_interval_and_the_runner_up() -> None:
     flat = replace(
         make_policy(changed={"home": "cola"}),
         low=np.where(np.isnan(MEANS), np.nan, MEANS - 0.2),
@@ -175,7 +175,7 @@ def test_of_equally_frequent_contexts_the_first_comes_first() -> None:
     assert {row["sampling_error"] for row in rows} == {row["bias_bound"] for row in rows} == {None}
 
 
-def test_a_named_lie_has_all_that_is_promised() -> None:
+def test_descriptions_of_lies_have_all_documented_fields() -> None:
     policy = replace(make_policy(), counts=np.ones((3, 3), np.int64))
     down = {"cells": [0, 3], "raises": False, "accounts": 12.345}
     up = {"cells": [8], "raises": True, "accounts": 7.0}

@@ -1,4 +1,4 @@
-"""Learning from a log whose world changes, day by day or all at once."""
+"""Learning from logs in which mean rewards change, day by day or all at once."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -12,7 +12,7 @@ BEGIN = datetime(2024, 3, 1, tzinfo=UTC)
 
 
 def days(rng: np.random.Generator, *, n: int = 20_000) -> list[pa.Table]:
-    """Return a log for each day; after 14 days soup and cola swap means for good."""
+    """Return one log per day; after 14 days soup and cola swap their means for good."""
     when = np.sort(rng.uniform(0.0, DAYS, size=n))
     users, actions = rng.integers(USERS, size=n), rng.integers(2, size=n)
     best = (when >= 14.0).astype(int)
@@ -35,7 +35,9 @@ def decided(learned: LearnedLog) -> object:
 
 def test_a_policy_follows_a_world_that_changed(rng: np.random.Generator) -> None:
     log = pa.concat_tables(days(rng))
-    assert decided(learn_log(log)) == "soup"  # negative control: 14 days against 6
+    assert (
+        decided(learn_log(log)) == "soup"
+    )  # negative control: without forgetting, 14 old days outweigh 6 new ones
     learned = learn_log(log, half_life="2d")
     assert decided(learned) == "cola"
     assert "with a half-life of 2d" in learned.notes[0]

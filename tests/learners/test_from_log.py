@@ -29,12 +29,12 @@ USERS = [f"user-{number:02}" for number in range(40)]
 
 
 def noise(*play: object) -> float:
-    """Return pseudo-noise below 0.1, a hash of the play."""
+    """Return deterministic noise below 0.1 that depends on the play."""
     return 0.01 * (crc32(repr(play).encode()) % 11)
 
 
 def rows(users: list[str] = USERS, n_rounds: int = 1) -> dict[str, list[Any]]:
-    """Return a log in which every user plays every action in every context, so many times."""
+    """Return a log in which every user plays every cell the given number of times."""
     plays = [
         (user, context, action, float(action == best) + noise(user, number, context, action))
         for user in users
@@ -59,7 +59,7 @@ def learn(log: Any = LOG, **options: Any) -> LearnedLog:
     return learn_log(log, **({"method": RECORDED} | options))
 
 
-def test_all_that_was_learned_and_read_is_returned(recorded: Recording) -> None:
+def test_the_result_describes_the_policy_and_the_log(recorded: Recording) -> None:
     learned = learn()
     assert by_user(learned, learned.user_weights) == dict.fromkeys(USERS, 1.0)
     assert by_user(learned, learned.interactions) == dict.fromkeys(USERS, 4)
@@ -90,7 +90,7 @@ def test_options_may_be_changed_in_the_call(recorded: Recording) -> None:
     assert not recorded.given[-1].design.is_sticky.any()
 
 
-def test_a_log_is_held_to_the_share_that_was_stated() -> None:
+def test_a_log_needs_enough_users_for_the_stated_share() -> None:
     """At a share of .1 a cell needs more than 2.25 users, and without colluders more than 1."""
     few = rows(USERS[:2])
     few["context"] = ["rare"] * len(few["context"])
@@ -108,7 +108,7 @@ def test_a_log_is_held_to_the_share_that_was_stated() -> None:
     assert "smaller alpha" in refusal(learn, log, alpha=0.45)
 
 
-def test_an_unknown_share_is_chosen_noted_and_held_to_the_same_checks(recorded: Recording) -> None:
+def test_an_unknown_share_is_estimated_noted_and_checked(recorded: Recording) -> None:
     learned = learn(alpha="auto", max_interactions_per_user=100)
     found = learned.policy.source["adversarial_fraction"]
     alpha = recorded.given[-1].alpha
@@ -119,7 +119,7 @@ def test_an_unknown_share_is_chosen_noted_and_held_to_the_same_checks(recorded: 
     assert learned.summary == summarise(tallies, alpha=alpha)
 
 
-def test_stated_properties_of_rewards_reach_the_method(recorded: Recording) -> None:
+def test_stated_bounds_on_rewards_reach_the_method(recorded: Recording) -> None:
     """Rewards lie between 0 and 1.1."""
     learn(reward_range="0,1.1", reward_deviation=0.5)
     rewards = recorded.given[-1].design.rewards
@@ -136,7 +136,7 @@ def test_propensities_weigh_events_and_small_ones_are_raised(recorded: Recording
         "events are weighted by 1/propensity; 5.00% of the propensities are below 0.05 and count "
         "as that."
     )
-    # Two actions: an event of propensity .5 weighs one, and one of .05 or less weighs ten.
+    # With two actions an event of propensity .5 has weight one, and one of .05 or less weight ten.
     counts = by_user(learned, recorded.given[-1].tallies.interactions)
     assert list(counts.values()) == pytest.approx([40.0] * 3 + [4.0] * 37)
     assert learned.summary.is_weighted
@@ -146,7 +146,7 @@ def test_propensities_weigh_events_and_small_ones_are_raised(recorded: Recording
     assert counts["user-00"] == pytest.approx(4 * 0.5 / 0.01)
 
 
-def test_a_cap_is_kept_and_noted(recorded: Recording) -> None:
+def test_a_cap_is_applied_and_noted(recorded: Recording) -> None:
     log = pa.concat_tables([LOG, pa.table(rows(USERS[:3], n_rounds=5))])
     learned = learn(log, max_interactions_per_user=6)
     assert list(by_user(learned, learned.interactions).values()) == [6] * 3 + [4] * 37
@@ -179,7 +179,7 @@ def test_logs_are_added_to_a_folder_and_learned_from_together(
     del heard[:]
     again = learn(None, tallies=tmp_path, on_step=heard.append)
     assert heard == ["reading", "validating", "learning"]
-    # the bad row was reported before
+    # the bad row was already reported when its log was added
     assert again.notes[0] == f"learned from 2 logs in {tmp_path}."
     assert again.provenance == both.provenance
     np.testing.assert_array_equal(again.policy.mean_rewards, both.policy.mean_rewards)
@@ -188,7 +188,7 @@ def test_logs_are_added_to_a_folder_and_learned_from_together(
 
 def test_options_that_a_folder_cannot_support_are_refused(tmp_path: Path) -> None:
     assert refusal(learn, None) == (
-        "say what to learn from: a log, or `tallies` with a folder of tallies."
+        "nothing to learn from: give a log, or `tallies` with a folder of tallies."
     )
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -197,8 +197,8 @@ def test_options_that_a_folder_cannot_support_are_refused(tmp_path: Path) -> Non
     )
 
 
-def test_changes_are_tested_noted_and_kept() -> None:
-    """Forty days with a play of every cell each; then the means of tea and milk swap."""
+def test_changes_are_tested_noted_and_recorded() -> None:
+    """For forty days cells are played once a day; then tea and milk swap their means."""
     table = rows(n_rounds=40)
     times = np.tile(np.repeat(np.arange(40.0), 4), 40)
     rewards = np.array(table["reward"])

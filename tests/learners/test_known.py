@@ -1,4 +1,4 @@
-"""Reviewed accounts settle what a log cannot: whether a group is fans or a fraud."""
+"""Reviewed accounts tell what a log cannot: whether a group is honest."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def _file(folder: Path, users: range, status: str, *, fakes: range = range(0)) -
     return path
 
 
-def test_a_few_honest_members_clear_a_group(tmp_path: Path, seed: int) -> None:
-    """Without a review the group is flagged; with five members reviewed as honest it is not."""
+def test_a_group_with_a_few_honest_members_is_not_flagged(tmp_path: Path, seed: int) -> None:
+    """Without reviews the group is flagged; if five members are reviewed as honest, it is not."""
     log = _log(seed)
     assert _loved(_learned(log)) == 0.0
     cleared = _learned(log, _file(tmp_path, range(5), "honest"))
@@ -80,7 +80,7 @@ def test_reviews_that_do_not_settle_it_clear_reviewed_accounts_only(
     assert np.mean([weights[f"u{user}"] for user in others]) < 0.3
 
 
-def test_a_few_fake_members_convict_a_group(tmp_path: Path, seed: int) -> None:
+def test_accounts_that_resemble_reviewed_fakes_are_flagged(tmp_path: Path, seed: int) -> None:
     """Reviewed fakes lose their weight, and so do accounts that act like them."""
     log = _log(seed)
     found = _learned(log, _file(tmp_path, range(5), "fake"), alpha="auto")
@@ -95,7 +95,7 @@ def test_only_the_default_method_takes_reviews(tmp_path: Path) -> None:
         learn_log(_log(0), method="paper", known=_file(tmp_path, range(1), "fake"))
 
 
-def test_reviewed_accounts_settle_the_value_of_a_policy(tmp_path: Path, seed: int) -> None:
+def test_reviewed_accounts_change_the_value_of_a_policy(tmp_path: Path, seed: int) -> None:
     """The item that a tenth love is a loss without them, and a gain if they are honest."""
     loved = pa.table(
         {"context": [f"c{c}" for c in range(6)], "action": ["item 3"] * 6, "probability": [1.0] * 6}

@@ -1,4 +1,4 @@
-"""The file of a learner: contents, continuing from it, and errors."""
+"""Saved learners: contents of the file, learning on after loading, and errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "learner.zip"
 
 
-def test_a_file_holds_all_that_a_learner_is(path: Path) -> None:
+def test_a_file_contains_the_whole_state_of_a_learner(path: Path) -> None:
     learner = shop(warmup_interactions=2)
     learner.observe_many(["ann", "bob"], ["café"] * 2, ["tea", "milk"], [0.25, 0.75])
     learner.add_action("soup")
@@ -76,7 +76,7 @@ def test_a_file_holds_all_that_a_learner_is(path: Path) -> None:
             "phase-0": {"contexts": ["café"], "actions": ["tea", "milk"]},
         },
     }
-    assert "café".encode() in files["learner.json"]  # and not as an escape
+    assert "café".encode() in files["learner.json"]  # labels are not escaped
     users = pq.read_table(BytesIO(files["users.parquet"])).to_pydict()
     assert users == {"user": ["ann", "bob", "cid"], "plays": [0, 2, 1]}
     assert Policy.from_json(json.loads(files["policy.json"])).to_json() == learner.policy_.to_json()
@@ -84,7 +84,7 @@ def test_a_file_holds_all_that_a_learner_is(path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_learner_that_decided_nothing_has_no_tallies_and_no_policy(path: Path) -> None:
+def test_the_file_of_an_unused_learner_has_no_tallies_and_no_policy(path: Path) -> None:
     shop().save(path)
     files = contents(path)
     state = json.loads(files["learner.json"])
@@ -151,7 +151,7 @@ def play(learner: RobustMCB, rng: np.random.Generator, n_plays: int) -> list[Any
 def test_a_loaded_learner_continues_where_the_saved_one_stopped(
     options: dict[str, Any], tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    """The same decisions and the same policy to the last bit."""
+    """Decisions and policy are the same, bit for bit."""
     path = tmp_path / "learner.zip"
     learner = shop(method="bounded", contexts=CONTEXTS[:2], **options)
     play(learner, rng, 600)

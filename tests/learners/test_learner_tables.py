@@ -1,4 +1,4 @@
-"""Tables, successive days, added and removed actions, and decisions by the policy."""
+"""Fitting tables and successive days, adding and removing actions, and serving the policy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECRET = bytes(range(16))
 
 
 def table(rng: np.random.Generator, n_users: int = 300, n_plays: int = 8) -> dict[str, Any]:
-    """Every fifth user is in a coalition that reverses all rewards."""
+    """Return a log in which every fifth user is in a coalition that reverses all rewards."""
     users = np.repeat(np.arange(n_users), n_plays)
     contexts = rng.choice(["home", "search"], size=len(users))
     actions = rng.choice(["tea", "milk"], size=len(users))
@@ -39,7 +39,7 @@ def same(one: RobustMCB, other: RobustMCB) -> None:
     "kind", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"]
 )
 def test_a_table_of_any_library_is_fitted(kind: Any, rng: np.random.Generator) -> None:
-    """The same policy as from the events that `read_events` reads from it."""
+    """The policy is the same as from the events that `read_events` returns."""
     columns = table(rng)
     learner = RobustMCB(0.2).fit(kind(columns))
     assert learner.predict(["home", "search"]) == ["milk", "tea"]
@@ -51,7 +51,7 @@ def test_a_table_of_any_library_is_fitted(kind: Any, rng: np.random.Generator) -
 
 
 def test_fitting_day_by_day_gives_the_policy_of_all_days(rng: np.random.Generator) -> None:
-    """To the last bit; and `fit` discards the days before."""
+    """The policies are equal bit for bit; `fit` discards earlier days."""
     days = [pa.table(table(rng)) for _ in range(3)]
     learner = RobustMCB(0.2)
     for day in days:
@@ -77,7 +77,7 @@ def with_countries(rng: np.random.Generator) -> pa.Table:
 def test_a_fit_that_is_refused_changes_nothing(
     options: dict[str, Any], names: dict[str, Any], rng: np.random.Generator
 ) -> None:
-    """The next day is learned with the same leaves and columns as the days before."""
+    """The next day is learned with the same leaves and columns as before."""
     days = [with_countries(rng), with_countries(rng)]
     learner, other = RobustMCB(0.2, **options), RobustMCB(0.2, **options)
     for day in days:
@@ -101,7 +101,7 @@ def test_a_log_with_other_features_is_not_added(
 
 
 @WITH_CONTEXTS
-def test_parameters_change_and_the_contexts_stay(
+def test_changing_parameters_keeps_the_contexts(
     options: dict[str, Any], names: dict[str, Any], rng: np.random.Generator
 ) -> None:
     log = with_countries(rng)
@@ -111,7 +111,7 @@ def test_parameters_change_and_the_contexts_stay(
 
 
 def test_the_policy_after_a_fit_is_that_of_the_fit(rng: np.random.Generator) -> None:
-    """And plays observed later are added to the log."""
+    """Plays that are observed later are added to the log."""
     log = pa.table(table(rng))
     learner = RobustMCB(0.2, actions=["tea", "milk"], secret=SECRET).fit(log)
     fitted = learner.policy_
@@ -122,7 +122,7 @@ def test_the_policy_after_a_fit_is_that_of_the_fit(rng: np.random.Generator) -> 
     assert learner.policy().decide("home").action == "milk"
 
 
-def test_decisions_are_handed_over_to_the_policy(rng: np.random.Generator) -> None:
+def test_decisions_can_be_made_by_the_policy(rng: np.random.Generator) -> None:
     learner = RobustMCB(0.2, actions=["tea", "milk"], secret=SECRET)
     with pytest.raises(InputError, match="nothing was learned yet"):
         learner.decide("ann", "home", mode="policy")
@@ -145,7 +145,7 @@ def played(learner: RobustMCB, rng: np.random.Generator, means: dict[str, float]
 
 @pytest.mark.parametrize("method", ["paper", "bounded"])
 def test_an_action_is_added_and_found_to_be_the_best(method: str, rng: np.random.Generator) -> None:
-    """Earlier plays count with their original probabilities: means stay unbiased."""
+    """Earlier plays count with the probabilities of their time, so means are unbiased."""
     means = {"tea": 0.2, "milk": 0.5, "soup": 0.8}
     learner = RobustMCB(
         0.05, method=method, actions=["tea", "milk"], contexts=["home"], secret=SECRET
@@ -157,7 +157,8 @@ def test_an_action_is_added_and_found_to_be_the_best(method: str, rng: np.random
     policy = learner.policy()
     assert policy.decide("home").action == "soup"
     assert policy.counts.sum() == 2 * 1200
-    # Hoeffding for 400 of 2,400 plays, at a risk of 1e-6 a mean, and 5 % of the users trimmed.
+    # Hoeffding's bound for 400 of 2,400 plays at level 1e-6 per mean, with 5 % of the users
+    # trimmed.
     found = {str(a): policy.mean_rewards[0, policy.action_labels.code(a)] for a in means}
     for action, mean in means.items():
         assert abs(found[action] - mean) < np.sqrt(np.log(2e6) / (2 * 400)) + 0.05
@@ -171,7 +172,9 @@ def test_a_removed_action_is_neither_played_nor_chosen(rng: np.random.Generator)
     learner.remove_action("soup")
     with pytest.raises(InputError, match="nothing was learned yet"):
         learner.predict(["home"])
-    assert learner.policy().decide("home").action == "milk"  # from the plays of the others
+    assert (
+        learner.policy().decide("home").action == "milk"
+    )  # estimated from the plays of the other actions
     assert set(learner.decide_many(list(range(200)), ["home"] * 200)) == {"tea", "milk"}
     with pytest.raises(InputError, match="action 'soup'"):
         learner.observe(1, "home", "soup", 1.0)

@@ -1,4 +1,4 @@
-"""From tallies to a policy: the input of the method, and the use of its results."""
+"""Learning a policy from tallies: what the method receives, and how its results are used."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def played(*rows: tuple[int, int, int, float], n_users: int = 4) -> Tallies:
     return tally(users, contexts, actions, rewards, n_users=n_users, n_contexts=2, n_actions=2)
 
 
-# At home milk is better by plain means, in the cart tea is; the last user never came.
+# By plain means milk is better at home and tea in the cart; the last user has no plays.
 DAY = played((0, 0, 0, 0.2), (0, 0, 1, 0.6), (1, 0, 1, 0.8), (1, 1, 0, 0.5), (2, 1, 1, 0.0))
 DESIGN = uniform_design(DAY)
 
@@ -74,7 +74,7 @@ def test_decisions_that_differ_from_plain_means_are_recorded(
 
 
 def test_without_a_certificate_a_policy_claims_no_flip_fraction(recorded: Recording) -> None:
-    """A bound of one account holds for every method, so it is not stated."""
+    """That at least one account is needed holds for every method, so it is not stated."""
     assert recorded.given == []
     learned = learn()
     assert not learned.flips.is_certified
@@ -115,7 +115,7 @@ def test_an_unknown_share_is_estimated_from_the_tallies(
     assert learned.policy.source["adversarial_fraction"] == expected.to_json()
 
 
-def test_nothing_is_learned_from_no_events_or_one_action(recorded: Recording) -> None:
+def test_learning_needs_events_and_at_least_two_actions(recorded: Recording) -> None:
     empty = played((0, 0, 0, 1.0)).of_range(0, 0)
     assert refusal(learn, empty) == (
         "there are no interactions to learn from; give at least one event."

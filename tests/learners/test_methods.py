@@ -10,7 +10,7 @@ from unswayed.learners.methods import DEFAULT_METHOD, METHODS, method_named, met
 from unswayed.learners.paper import learn_paper
 
 
-def test_all_methods_are_found_by_their_names() -> None:
+def test_all_methods_can_be_looked_up_by_name() -> None:
     assert method_names() == list(METHODS)
     assert set(method_names()) >= {"paper", "bounded"}
     assert DEFAULT_METHOD == "bounded"
@@ -18,7 +18,7 @@ def test_all_methods_are_found_by_their_names() -> None:
     assert method_named("bounded") is learn_bounded
 
 
-def test_the_old_name_of_the_default_is_another_name_for_it() -> None:
+def test_the_old_name_of_the_default_method_still_works() -> None:
     with pytest.warns(Note, match="discount is now called bounded"):
         assert method_named("discount") is learn_bounded
 

@@ -38,7 +38,7 @@ def notes(**changes: Any) -> tuple[str, ...]:
     return notes_on_summary(replace(SOUND, **changes))
 
 
-def test_users_who_play_much_more_than_others_are_noted() -> None:
+def test_a_large_ratio_of_interactions_is_noted() -> None:
     """A ratio of 20 is the largest that causes no note."""
     assert notes() == ()
     assert notes(interaction_ratio=1234.4) == (
@@ -59,7 +59,7 @@ def test_non_uniform_actions_are_noted_with_a_remedy() -> None:
     )
 
 
-def test_cells_without_plays_are_noted_by_the_first() -> None:
+def test_a_note_on_cells_without_plays_names_the_first_one() -> None:
     cells = (("home", "tea"), ("search", "milk"))
     never = (
         "some actions were never played in some contexts, for instance 'tea' in 'home'; they have "
@@ -80,7 +80,7 @@ def test_rare_contexts_are_noted_with_examples() -> None:
     )
 
 
-def test_notes_on_a_log_come_in_one_order() -> None:
+def test_notes_on_a_log_have_a_fixed_order() -> None:
     every = notes(
         interaction_ratio=30.0,
         looks_uniform=False,
@@ -92,7 +92,7 @@ def test_notes_on_a_log_come_in_one_order() -> None:
     assert [note.split()[0] for note in every] == ["the", "actions", "some", "where", "contexts"]
 
 
-def test_rows_that_were_left_out_are_counted_by_reason() -> None:
+def test_dropped_rows_are_counted_by_reason() -> None:
     read = Provenance("log.csv", 9_000, Columns())
     assert notes_on_bad_rows(read) == ()
     bad = replace(read, bad_rows={"reward is missing": 1200, "user is missing": 3})
@@ -128,7 +128,7 @@ def test_weighting_capping_forgetting_and_merging_are_noted() -> None:
 
 
 def test_notes_on_a_policy_are_whole_sentences() -> None:
-    """Three examples at most; a lead as large as the sampling error is not close."""
+    """At most three examples are given; a lead equal to the sampling error is not close."""
     means = np.array([[0.0, 0.25, 0.125], [0.5, np.nan, np.nan], [0.1, 0.1, 0.0]])
     errors = np.full((3, 3), 0.125)
     policy = replace(make_policy(), mean_rewards=means, sampling_errors=errors)
@@ -155,7 +155,7 @@ def test_notes_on_a_policy_are_whole_sentences() -> None:
     )
 
 
-def test_shares_of_a_thousandth_are_not_worth_a_note() -> None:
+def test_small_shares_are_not_noted() -> None:
     policy = replace(make_policy(), sampling_errors=None)
     assert notes_on_policy(policy, {"evidence": {}, "changed": {}}) == ()
     least = {"evidence": {"bounded": 0.001, "cut": 0.001}, "changed": {}}

@@ -1,4 +1,4 @@
-"""The Dask engine on real worker processes: the same bits as one machine, even when one dies."""
+"""The Dask engine on worker processes gives the same bits as one machine, even if one is killed."""
 
 import os
 import signal
@@ -34,15 +34,15 @@ def test_the_cluster_gives_the_same_bits_as_one_machine(
     there = learn_on_cluster(str(folder), alpha=0.1, method=method, client=client, with_users=True)
     assert_same_bits(here, there)
     assert here.policy.source["evidence"] == there.policy.source["evidence"]
-    # More than one block, or nothing is tested.
+    # With a single block this would test nothing.
     assert tallies.n_blocks_for(here.summary.n_events) == 4
 
 
 @pytest.mark.parametrize("rewards_are", ["noisy", "binary", "tastes"])
-def test_coalitions_found_in_a_sample_are_taken_out_where_the_blocks_are(
+def test_coalitions_found_in_a_sample_are_removed_from_all_blocks(
     client: Any, rewards_are: str, write_log: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Directions are found on a sample of the users; members among all, on the workers."""
+    """Directions come from a sample of the users; members are found among all users."""
     for name in ("WHOLE_ENTRIES", "SEARCH_ENTRIES"):
         monkeypatch.setattr(bounded, name, 15_000)
     monkeypatch.setattr(rewards, "SAMPLE_ENTRIES", 15_000)
@@ -55,7 +55,7 @@ def test_coalitions_found_in_a_sample_are_taken_out_where_the_blocks_are(
     assert evidence["coalitions"] >= 1
     # Users are labelled by number, and the first tenth lies.
     is_bad = np.array([int(str(label).removeprefix("user-")) < 90 for label in here.user_labels])
-    # Eleven clicks at rates near a half leave some doubt of each liar.
+    # Eleven clicks at rates near one half leave some doubt about each colluder.
     assert there.user_weights[is_bad].mean() < 0.5
     assert there.user_weights[~is_bad].mean() > 0.9
 
@@ -89,7 +89,7 @@ def test_flip_fractions_of_trimmed_means_are_those_of_one_machine(
 
 
 @METHODS
-def test_one_block_alone_would_give_other_bits(
+def test_a_single_block_gives_different_bits(
     folder: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """The negative control: float sums over users depend on the blocks."""
@@ -101,16 +101,16 @@ def test_one_block_alone_would_give_other_bits(
 
 
 @pytest.mark.parametrize("method", ["bounded"])
-def test_a_worker_that_is_killed_changes_nothing(
+def test_killing_a_worker_changes_nothing(
     client: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    """Vectors are shared and sums made on the workers here, as on a large cluster."""
+    """Vectors are broadcast once and sums computed on the workers, as on a large cluster."""
     monkeypatch.setattr(blocked, "_SHARED_BYTES", 0)
     monkeypatch.setattr(blocked, "_SUMMED_HERE", 1)
     killed = []
 
     def kill_one(step: str) -> None:
-        if step == "learning":  # the blocks are in the workers' memory by now
+        if step == "learning":  # by now the blocks are in the workers' memory
             victim = sorted(client.run(os.getpid).values())[0]
             os.kill(victim, signal.SIGKILL)
             killed.append(victim)
@@ -124,7 +124,7 @@ def test_a_worker_that_is_killed_changes_nothing(
     assert killed[0] not in client.run(os.getpid).values()
 
 
-def test_a_scheduler_that_is_not_there_is_an_input_error(
+def test_an_unreachable_scheduler_is_an_input_error(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "CONNECT_SECONDS", 1)

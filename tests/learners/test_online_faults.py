@@ -1,4 +1,4 @@
-"""The online learner under malformed requests, threads, and duplicate rewards."""
+"""The online learner with malformed requests, several threads, and pickling."""
 
 import pickle
 import sys
@@ -26,8 +26,8 @@ BAD_LABELS = [None, 1.5, True, b"ann", ["ann"], {"a": 1}, 7, "\ud800", float("na
 
 
 @pytest.mark.parametrize("bad", BAD_LABELS, ids=lambda label: type(label).__name__)
-def test_a_malformed_request_leaves_no_trace(bad: Any) -> None:
-    """Afterwards every new user gets the same action as from an untouched learner."""
+def test_a_malformed_request_has_no_effect(bad: Any) -> None:
+    """Afterwards new users get the same actions as from a learner without such requests."""
     learner, untouched = shop(), shop()
     learner.decide("ann", "home")
     untouched.decide("ann", "home")
@@ -52,7 +52,7 @@ def test_a_malformed_first_request_does_not_fix_the_type_of_labels() -> None:
     assert learner.decide(1, "home") in ("tea", "milk")
 
 
-def test_an_integer_beyond_64_bits_is_refused_before_it_is_kept() -> None:
+def test_an_integer_beyond_64_bits_is_refused_and_not_registered() -> None:
     learner = RobustMCB(0.1, actions=["tea", "milk"])
     with pytest.raises(InputError, match="64 bits"):
         learner.decide(2**63, 0)
@@ -61,7 +61,7 @@ def test_an_integer_beyond_64_bits_is_refused_before_it_is_kept() -> None:
 
 
 @pytest.mark.parametrize("rewards", [["much"], [None], [[1.0]], 1.0, [1j], [10**400], [1e300], []])
-def test_rewards_that_are_not_numbers_are_rejected_with_a_sentence(rewards: Any) -> None:
+def test_rewards_that_are_not_numbers_are_refused_in_one_sentence(rewards: Any) -> None:
     learner = shop()
     with pytest.raises(InputError, match="reward"):
         learner.observe_many(["ann"], ["home"], ["tea"], rewards)
@@ -96,7 +96,7 @@ def in_threads(work: Callable[[int], None], n_threads: int) -> None:
 
 
 @pytest.mark.usefixtures("frequent_switches")
-def test_a_policy_is_learned_while_others_decide() -> None:
+def test_a_policy_can_be_learned_while_other_threads_decide() -> None:
     learner = shop(method="paper")
     users = [f"user-{number}" for number in range(400)]
     for context in ("home", "search"):
@@ -116,7 +116,7 @@ def test_a_policy_is_learned_while_others_decide() -> None:
     in_threads(work, 4)
 
 
-def test_a_learner_survives_pickling_in_the_middle_of_its_work() -> None:
+def test_a_learner_continues_after_pickling() -> None:
     learner = shop()
     learner.observe("ann", "home", learner.decide("ann", "home"), 1.0)
     copy = pickle.loads(pickle.dumps(learner))
@@ -138,7 +138,7 @@ requests = st.lists(
 
 
 @given(requests)
-def test_any_sequence_of_requests_ends_in_answers_or_sentences(calls: list[Any]) -> None:
+def test_any_sequence_of_requests_gives_results_or_input_errors(calls: list[Any]) -> None:
     learner = shop(method="paper")
     for kind, user, context, action, reward in calls:
         try:

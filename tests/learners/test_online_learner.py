@@ -1,4 +1,4 @@
-"""The learner with labels: its plays, its counts, and the input of its method."""
+"""The online learner: its decisions, its counts, and what its method receives."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SECRET = bytes(range(16))
 
 
 def shop(alpha: Any = 0.1, **options: Any) -> RobustMCB:
-    """Return a learner of two actions and a context, with the recording method."""
+    """Return a learner with two actions and one context that uses the recording method."""
     given = {"actions": ["tea", "milk"], "contexts": ["home"], "method": RECORDED} | options
     return RobustMCB(alpha, secret=SECRET, **given)
 
 
 def drawn(user: str, context: str, play: int | None, epoch: int, actions: list[str]) -> str:
-    """Return an action by the assignment itself."""
+    """Return the action that the assignment gives."""
     draw = Assignment(secret=SECRET, epoch=epoch)
     (code,) = draw.actions(
         draw.digests("user", [user]),
@@ -39,7 +39,7 @@ def drawn(user: str, context: str, play: int | None, epoch: int, actions: list[s
 
 
 def cells(learner: RobustMCB) -> dict[tuple[Any, Any], tuple[int, float]]:
-    """Return the plays and the mean of each cell that was played, by labels."""
+    """Return the number of plays and the mean reward of each cell that was played, by label."""
     policy = learner.policy()
     return {
         (policy.context_labels[int(s)], policy.action_labels[int(a)]): (
@@ -50,7 +50,7 @@ def cells(learner: RobustMCB) -> dict[tuple[Any, Any], tuple[int, float]]:
     }
 
 
-def test_parameters_are_those_it_was_made_with() -> None:
+def test_get_params_returns_the_given_parameters() -> None:
     assert RobustMCB().get_params() == {
         "alpha": 0.1,
         "method": "bounded",
@@ -80,7 +80,7 @@ def test_parameters_are_those_it_was_made_with() -> None:
     assert RobustMCB(**given).get_params() == given  # type: ignore[arg-type]
 
 
-def test_observations_and_results_are_shown() -> None:
+def test_the_repr_shows_observations_and_results() -> None:
     learner = shop(actions=["tea", "milk"])
     plain = "RobustMCB(alpha=0.1, method='recorded', actions=['tea', 'milk'], contexts=['home'])"
     learner.decide("ann", "home")
@@ -150,8 +150,8 @@ STICKY = {
 
 
 @pytest.mark.parametrize("name", ["fit", "partial_fit"])
-def test_a_log_is_read_as_its_options_say(name: str, recorded: Recording) -> None:
-    """By its columns, with its bad rows, and with an inferred or a stated design."""
+def test_the_options_of_a_log_are_respected(name: str, recorded: Recording) -> None:
+    """Columns, bad rows, and the inferred or stated design."""
     table = pa.table(STICKY).rename_columns({"user": "account"})
     how = {"columns": Columns(user="account"), "on_bad_rows": "drop"}
     for design, is_sticky in ((None, True), ("uniform", False), ("sticky", True)):
@@ -166,12 +166,12 @@ def test_a_log_is_read_as_its_options_say(name: str, recorded: Recording) -> Non
     assert 'use `on_bad_rows="drop"`' in message
 
 
-def test_a_log_of_users_who_change_their_action_is_uniform(recorded: Recording) -> None:
+def test_the_design_of_a_log_whose_users_change_actions_is_uniform(recorded: Recording) -> None:
     shop().fit(pa.table({**STICKY, "action": ["tea", "milk"] * 50, "reward": [1.0] * 100}))
     assert recorded.given[-1].design.is_sticky.tolist() == [False]
 
 
-def test_refused_logs_leave_what_was_fitted_before() -> None:
+def test_refused_logs_do_not_change_the_learner() -> None:
     day = Events.of(["ann", "bob"], ["home"] * 2, ["tea", "milk"], [0.25, 0.75])
     learner = shop().fit(day)
     strange = Events.of(["ann"], ["home"], ["gin"], [1.0])

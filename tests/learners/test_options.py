@@ -1,4 +1,4 @@
-"""One options object for Python, the command line and a cluster; errors in the caller's terms."""
+"""Python, the command line and a cluster share one options class; errors use the caller's terms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from unswayed.policy.partition import Feature, Partition
 
 
 def test_columns_may_be_named_directly() -> None:
-    """As keywords of `learn_log`; one context column or several."""
+    """They are keywords of `learn_log`; there may be several context columns."""
     table = pa.table(
         {
             "account_id": [f"u{number}" for number in range(80)],
@@ -82,7 +82,7 @@ def test_options_are_checked_when_they_are_made() -> None:
         assert sentence in refusal(LearnOptions().changed, **wrong)
 
 
-def test_options_given_as_text_are_parsed() -> None:
+def test_options_can_be_given_as_text() -> None:
     given = LearnOptions(
         alpha="0.2",  # type: ignore[arg-type]  # as the command line gives it
         reward_range="1,5",
@@ -99,9 +99,21 @@ def test_options_given_as_text_are_parsed() -> None:
 
 
 LOCAL_ONLY: list[tuple[dict[str, Any], str, str]] = [
-    ({"query": "SELECT 1"}, "`query` is for `learn_log`.", "--query is for --engine local."),
-    ({"tallies": "sums"}, "`tallies` is for `learn_log`.", "--tallies is for --engine local."),
-    ({"half_life": "7d"}, "`half_life` is for `learn_log`.", "--half-life is for --engine local."),
+    (
+        {"query": "SELECT 1"},
+        "`query` works only with `learn_log`.",
+        "--query works only with --engine local.",
+    ),
+    (
+        {"tallies": "sums"},
+        "`tallies` works only with `learn_log`.",
+        "--tallies works only with --engine local.",
+    ),
+    (
+        {"half_life": "7d"},
+        "`half_life` works only with `learn_log`.",
+        "--half-life works only with --engine local.",
+    ),
 ]
 
 
@@ -109,7 +121,7 @@ LOCAL_ONLY: list[tuple[dict[str, Any], str, str]] = [
 def test_a_cluster_refuses_options_that_need_all_events_in_one_place(
     options: dict[str, Any], in_python: str, on_command_line: str
 ) -> None:
-    """Before it connects to anything."""
+    """They are refused before a connection is made."""
     for given, changes in ((None, options), (LearnOptions(**options), {})):
         with pytest.raises(InputError) as caught:
             learn_on_cluster("x.parquet", given, **changes)
@@ -133,18 +145,18 @@ def test_errors_name_parameters_in_python_and_options_on_the_command_line() -> N
         assert "--" in caught.value.on_command_line
 
 
-def test_an_option_may_have_another_name_in_python() -> None:
-    """An option suggested on the command line may be a function in Python."""
+def test_an_option_may_have_a_different_name_in_python() -> None:
+    """What is an option on the command line may be a function in Python."""
     error = InputError(f"use {option('--engine', 'dask', python='learn_on_cluster')}.")
     assert str(error) == "use `learn_on_cluster`."
     assert error.on_command_line == "use --engine dask."
 
 
-def test_a_partition_brings_its_features() -> None:
+def test_a_given_partition_defines_the_features() -> None:
     partition = Partition((Feature("age", edges=(30.0,)),))
     options = LearnOptions(partition=partition).changed(alpha=0.2)
     assert (options.partition, options.features) == (partition, ("age",))
     wrong: tuple[dict[str, Any], ...] = ({"features": ["country"]}, {"honest": True})
     for other in wrong:
-        with pytest.raises(InputError, match="a partition has its features"):
+        with pytest.raises(InputError, match="a given partition fixes the features"):
             LearnOptions(partition=partition, **other)

@@ -1,4 +1,4 @@
-"""Invalid input is refused in a one-sentence error; input at the limit is accepted."""
+"""Invalid input is refused in one sentence; input at the limit is accepted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def learner(**options: Any) -> RobustMCB:
     return RobustMCB(actions=["tea", "milk"], secret=bytes(16), **options)
 
 
-def test_labels_beyond_the_limits_are_refused_and_those_at_them_taken() -> None:
+def test_labels_are_accepted_up_to_the_limits() -> None:
     by_name, by_number = learner(), learner()
     by_name.decide("ann", "home")
     assert refusal(by_name.decide, 7, "home") == (
@@ -33,7 +33,7 @@ def test_rewards_too_close_together_for_their_size_are_refused() -> None:
         return tally_events(Events.of(["ann", "bob"], ["home"] * 2, ["tea", "milk"], rewards))
 
     check_precision(of(2e7, 2e7 + 1))
-    check_precision(of(1e9, 1e9))  # equal rewards are refused elsewhere
+    check_precision(of(1e9, 1e9))  # a different check refuses equal rewards
     assert refusal(check_precision, of(4e7, 4e7 + 1)) == (
         "rewards lie between 40000000 and 40000001, too close together for their size; subtract a "
         "constant from all of them."
@@ -41,7 +41,7 @@ def test_rewards_too_close_together_for_their_size_are_refused() -> None:
     assert "between -40000001 and -40000000," in refusal(check_precision, of(-4e7 - 1, -4e7))
 
 
-def test_a_learner_says_what_it_needs() -> None:
+def test_errors_of_a_learner_say_what_it_needs() -> None:
     empty = learner()
     assert refusal(empty.predict, ["home"]) == (
         "nothing was learned yet; call fit(log) or policy() first."

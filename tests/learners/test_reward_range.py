@@ -30,10 +30,8 @@ def ratings(rng: np.random.Generator) -> pa.Table:
 
 
 @pytest.mark.parametrize("method", ["paper", "bounded"])
-def test_means_have_a_bound_if_a_range_or_a_deviation_is_stated(
-    method: str, ratings: pa.Table
-) -> None:
-    """Without either there is no interval but a note; decisions and means stay the same."""
+def test_intervals_need_a_stated_range_or_deviation(method: str, ratings: pa.Table) -> None:
+    """Without either there is a note instead of an interval; decisions and means stay the same."""
     options: Any = {"alpha": 0.02, "method": method}
     before = learn_log(ratings, **options)
     assert np.isinf(before.policy.high - before.policy.low).all()
@@ -91,7 +89,7 @@ def test_one_reward_that_is_not_0_or_1_leaves_no_bound(rng: np.random.Generator)
     assert np.isinf(learned.policy.high - learned.policy.low).all()
 
 
-def test_a_learner_refuses_rewards_beyond_its_range_and_keeps_none_of_them() -> None:
+def test_a_learner_refuses_rewards_outside_its_range_and_records_none() -> None:
     learner = RobustMCB(0.1, actions=["tea", "milk"], contexts=["home"], reward_range=(0.0, 1.0))
     action = learner.decide("ann", "home")
     with pytest.raises(InputError, match=r"reward 2 is 5, beyond `reward_range`, which is 0 to 1"):
@@ -115,7 +113,7 @@ def test_an_invalid_range_is_refused_in_one_sentence(given: object) -> None:
         parsed_reward_range(given)  # type: ignore[arg-type]  # what people may give
 
 
-def test_an_invalid_range_is_named_as_a_parameter_or_as_a_flag() -> None:
+def test_the_error_for_an_invalid_range_uses_the_name_of_the_parameter_or_flag() -> None:
     with pytest.raises(InputError) as error:
         parsed_reward_range("5,1")
     assert str(error.value) == (
@@ -130,8 +128,8 @@ def test_a_range_is_read_from_text_and_from_a_pair(given: str | tuple[float, flo
     assert parsed_reward_range(given) == (-1.0, 2.5)
 
 
-def test_triples_beyond_the_range_are_counted_in_all_blocks() -> None:
-    """Two rewards below, one above, two at the ends; the mean of a user's two rewards is within."""
+def test_rewards_outside_the_range_are_counted_in_all_blocks() -> None:
+    """Two rewards are below the range, one is above it, and two are at its ends."""
     tallies = tallied(
         [
             (0, 0, 0, 0.5),
@@ -157,8 +155,8 @@ def test_triples_beyond_the_range_are_counted_in_all_blocks() -> None:
     check_rewards(tallies, RewardBound(low=-9.0, high=5.5))
 
 
-def test_rounded_sums_may_leave_the_range_by_a_billionth_of_it_each() -> None:
-    """Eight plays at each end of a range of length 4."""
+def test_rounding_errors_of_a_billionth_of_the_range_are_accepted() -> None:
+    """There are eight plays at each end of a range of length 4."""
     plays = tallied(
         [(0, 0, action, reward) for action, reward in ((0, 1.0), (1, 5.0)) for _ in range(8)],
         n_contexts=1,

@@ -11,7 +11,7 @@ SECRET = bytes(range(16))
 
 
 def reward_of(rng: np.random.Generator, user: int, context: str, action: str) -> float:
-    """Every fifth user is in a coalition that turns all rewards round, loudly."""
+    """Return a reward; every fifth user is in a coalition that reverses all rewards."""
     mean = MEANS[context][action]
     return -20 * mean if user % 5 == 0 else float(rng.random() < mean)
 
@@ -34,7 +34,7 @@ def shop(**options: Any) -> RobustMCB:
 
 
 def test_learning_online_finds_the_good_users_best_actions(rng: np.random.Generator) -> None:
-    """The pooled means are the negative control: the coalition turns them round."""
+    """The pooled means are the negative control: the coalition reverses them."""
     learner = shop()
     rows = run_online(rng, learner, n_users=400, n_plays=15)
     policy = learner.policy()
@@ -48,7 +48,7 @@ def test_learning_online_finds_the_good_users_best_actions(rng: np.random.Genera
 
 
 def test_fitting_the_log_gives_the_policy_that_was_learned_online(rng: np.random.Generator) -> None:
-    """The groups of inactive users are split evenly on a log and known exactly online."""
+    """A fit divides groups of inactive users evenly; online they are known exactly."""
     learner = shop()
     rows = run_online(rng, learner, n_users=200, n_plays=20)
     online = learner.policy()
@@ -70,7 +70,7 @@ def test_deciding_in_batches_equals_deciding_one_by_one() -> None:
     assert many.decide_many(users, contexts) == singly
 
 
-def test_a_user_keeps_its_action_in_a_frequent_context_and_not_in_later_ones() -> None:
+def test_users_keep_their_action_in_frequent_contexts_only() -> None:
     learner = shop()
     assert len({learner.decide("ann", "home") for _ in range(20)}) == 1
     assert {learner.decide("ann", "surprise") for _ in range(40)} == {"tea", "milk"}
@@ -104,12 +104,12 @@ Call = Callable[[], object]
         (lambda: RobustMCB().fit(Events.of([], [], [], [], action_labels=["a", "b"])), "no inter"),
     ],
 )
-def test_bad_input_gets_a_sentence_that_names_it(call: Call, message: str) -> None:
+def test_invalid_input_is_named_in_one_sentence(call: Call, message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()
 
 
-def test_nothing_is_kept_of_a_batch_with_a_bad_row() -> None:
+def test_a_batch_with_a_bad_row_is_refused_completely() -> None:
     learner = shop()
     with pytest.raises(InputError):
         learner.observe_many([1, 2], ["home", "home"], ["tea", "tea"], [1.0, float("inf")])
@@ -117,8 +117,8 @@ def test_nothing_is_kept_of_a_batch_with_a_bad_row() -> None:
         learner.policy()
 
 
-def test_a_forged_play_is_refused_and_changes_nothing(rng: np.random.Generator) -> None:
-    """Counted as a warm-up, one such play alone would have decided which contexts exist."""
+def test_a_forged_play_is_refused_and_has_no_effect(rng: np.random.Generator) -> None:
+    """If it counted as a warm-up, this single play would determine the frequent contexts."""
     learner = shop()
     run_online(rng, learner, n_users=100, n_plays=5)
     before = learner.policy()
@@ -129,8 +129,8 @@ def test_a_forged_play_is_refused_and_changes_nothing(rng: np.random.Generator) 
 
 
 @pytest.mark.parametrize("alpha", [0.1, "auto"])
-def test_rewards_without_any_noise_are_learned_from(alpha: Any, rng: np.random.Generator) -> None:
-    """Means of equal rewards differ by rounding, which is no scatter."""
+def test_rewards_may_be_free_of_noise(alpha: Any, rng: np.random.Generator) -> None:
+    """Means of equal rewards differ by rounding errors, which must not count as variance."""
     users, actions = np.repeat(np.arange(150), 12), rng.integers(2, size=1800)
     contexts = rng.integers(2, size=1800)
     log = Events.of(users, contexts, actions, 0.4 * (actions == 1))

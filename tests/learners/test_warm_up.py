@@ -1,4 +1,4 @@
-"""What warm-up promises: nothing is left to compile at first use."""
+"""After the warm-up nothing is left to compile at first use."""
 
 import os
 import subprocess
@@ -35,8 +35,8 @@ def test_each_kind_is_announced(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ""
 
 
-def test_the_method_learns_from_a_log_of_each_kind(recorded: Recording) -> None:
-    """Two thousand plays each, of rewards that are clicks, weighted clicks and ratings."""
+def test_warm_up_learns_from_a_log_of_each_kind(recorded: Recording) -> None:
+    """Each log has two thousand plays; rewards are clicks, weighted clicks, and ratings."""
     warm_up(method=RECORDED)
     assert [given.alpha for given in recorded.given] == [0.2] * 3
     logs = [given.tallies for given in recorded.given]

@@ -13,7 +13,7 @@ from unswayed.tallies import Tallies, tally
 
 
 def shape(n_users: int, n_contexts: int, n_actions: int) -> dict[str, Any]:
-    """Return the numbers of codes, as ``tally`` takes them."""
+    """Return the numbers of users, contexts and actions as keywords of ``tally``."""
     return {"n_users": n_users, "n_contexts": n_contexts, "n_actions": n_actions}
 
 
@@ -41,5 +41,5 @@ def tallied(
 
 
 def cut_after(tallies: Tallies, *users: int) -> Tallies:
-    """Return the same tallies in blocks that end after these users."""
+    """Return the same tallies in blocks that end at the given users."""
     return replace(tallies, bounds=(0, *users, tallies.n_users))

@@ -9,8 +9,8 @@ from unswayed.policy.assignment import Assignment, new_secret, siphash_of_four
 SECRET = bytes(range(16))
 
 
-def test_siphash_equals_its_reference_vector() -> None:
-    """Aumasson and Bernstein's, for the message 00 01 02 … 1f and this key."""
+def test_siphash_equals_the_published_test_vector() -> None:
+    """From Aumasson and Bernstein, for the message 00 01 02 … 1f and this key."""
     low, high = np.frombuffer(SECRET, "<i8").tolist()
     words = np.frombuffer(bytes(range(32)), "<i8").tolist()
     assert siphash_of_four((low, high), *words) == 0x7127512F72F27CCE
@@ -24,7 +24,7 @@ def group_sizes(draw: Assignment, names: list[str], n_actions: int) -> np.ndarra
 
 def test_assignments_are_uniform_over_actions() -> None:
     sizes = group_sizes(Assignment(secret=SECRET), [f"user {i}" for i in range(20_000)], 10)
-    # A uniform draw is rejected once in a million secrets.
+    # Uniform draws are rejected for one secret in a million.
     assert stats.chisquare(sizes).pvalue > 1e-6
 
 
@@ -47,8 +47,8 @@ def test_draws_change_from_play_to_play() -> None:
     assert stats.chisquare(np.bincount(plays, minlength=5)).pvalue > 1e-6
 
 
-def test_the_first_play_is_not_the_action_for_good() -> None:
-    """Both are uniform over 5 and independent: 2,000 pairs agree in 400, ± 18 each (four times)."""
+def test_the_action_of_the_first_play_is_independent_of_the_fixed_action() -> None:
+    """Both are uniform over 5 actions: 400 of 2,000 pairs agree, with sd 18; tolerance 4 sd."""
     draw = Assignment(secret=SECRET)
     users = draw.digests("user", range(2000))
     contexts = np.repeat(draw.digests("context", ["home"]), 2000)
@@ -57,7 +57,7 @@ def test_the_first_play_is_not_the_action_for_good() -> None:
     assert abs(int((for_good == first).sum()) - 400) < 72
 
 
-def test_the_number_7_and_the_text_7_are_different_users() -> None:
+def test_the_integer_7_and_the_text_7_are_different_users() -> None:
     draw = Assignment(secret=SECRET)
     assert draw.digests("user", [7])[0] != draw.digests("user", ["7"])[0]
     assert draw.digests("user", ["7"])[0] != draw.digests("context", ["7"])[0]
@@ -85,11 +85,11 @@ def test_grinding_ids_works_against_a_known_key_and_fails_against_a_secret_one()
     # alpha·A / (1 − alpha + alpha·A) = 0.714 (paper-notes, section 5) up to binomial noise of
     # the 160 good users in the group: 6 standard deviations move the share by less than 0.1.
     assert abs(corrupted_share(public) - 0.714) < 0.1
-    # With a key of our own the group holds Binomial(400, 1/10) of 2000/10: 6 sd are 0.17.
+    # With a secret key the group has Binomial(400, 1/10) colluders among 200; six sd are 0.17.
     assert corrupted_share(Assignment(secret=SECRET)) < 0.2 + 0.17
 
 
-def test_secrets_are_fresh_never_printed_and_of_the_right_length() -> None:
+def test_secrets_are_random_never_printed_and_of_the_right_length() -> None:
     assert new_secret() != new_secret()
     assert repr(SECRET) not in repr(Assignment(secret=SECRET))
     assert refusal(Assignment, secret=b"short") == (
@@ -97,7 +97,7 @@ def test_secrets_are_fresh_never_printed_and_of_the_right_length() -> None:
     )
 
 
-def test_digests_are_keyed_hashes_that_no_version_changes() -> None:
+def test_digests_do_not_change_between_versions() -> None:
     """A changed hash would reassign every user in the middle of an epoch."""
 
     def hashed(message: bytes, person: bytes, size: int = 8) -> bytes:
@@ -118,7 +118,7 @@ def test_digests_are_keyed_hashes_that_no_version_changes() -> None:
     )
 
 
-def test_assignments_are_those_of_every_version() -> None:
+def test_assignments_do_not_change_between_versions() -> None:
     """The secret is two little-endian words; another byte order would reassign every user."""
     draw = Assignment(secret=SECRET)
     users, contexts = (

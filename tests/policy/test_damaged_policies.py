@@ -1,4 +1,4 @@
-"""Untrusted policy files: invalid ones are refused, accepted ones survive a round trip."""
+"""Untrusted policy files are refused if they are invalid, and survive a round trip otherwise."""
 
 import json
 from pathlib import Path
@@ -53,7 +53,7 @@ wrong_values = st.one_of(
 
 
 @given(st.lists(st.tuples(st.sampled_from(PLACES), wrong_values), min_size=1, max_size=3))
-def test_a_policy_with_wrong_values_is_refused_or_comes_back(
+def test_a_policy_with_wrong_values_is_refused_or_survives_a_round_trip(
     tmp_path_factory: pytest.TempPathFactory, changes: list[Any]
 ) -> None:
     value = sound()

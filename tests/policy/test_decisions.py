@@ -35,7 +35,7 @@ def written(policy: Policy, change: Callable[[dict[str, Any]], None] = lambda _:
     return Policy.from_json(value)
 
 
-def test_the_best_of_the_rest_is_never_excluded_even_if_nothing_is_known_of_it() -> None:
+def test_an_excluded_action_is_never_chosen_even_if_it_is_the_only_known_one() -> None:
     nan = np.nan
     table = np.array([[3.0, 2.0, 1.0], [1.0, 2.0, 2.0], [nan, 5.0, nan], [5.0, nan, nan]])
     is_excluded = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]], np.bool_)
@@ -53,8 +53,8 @@ def test_an_excluded_action_keeps_its_mean_and_is_not_chosen_anywhere() -> None:
     assert replace(alone, is_excluded=OUT[:1, :2]).decide("unseen").action == "tea"
 
 
-def test_decisions_of_another_rule_override_the_means() -> None:
-    """But not where nothing was learned: there the default action is played."""
+def test_listed_decisions_override_the_means() -> None:
+    """If nothing was learned about a context, the default action is played all the same."""
     assert chosen(DECIDED) == ["tea", "tea", "tea"]
     assert DECIDED.decide("home").mean == 0.2
     assert DECIDED.decide("empty").action == "tea"
@@ -93,7 +93,7 @@ def test_a_file_without_a_list_of_decisions_uses_the_means() -> None:
     [
         lambda value: value["policy"].update(home="beer"),
         lambda value: value["policy"].update(home=["tea"]),
-        lambda value: value["policy"].update(home="milk"),  # which is excluded
+        lambda value: value["policy"].update(home="milk"),  # tea is excluded
         lambda value: value["policy"].pop("home"),
         lambda value: value.update(policy=7),
         lambda value: value["mean_rewards"]["home"]["tea"].update(excluded="no"),
@@ -116,6 +116,6 @@ def test_impossible_decisions_are_refused(change: Callable[[dict[str, Any]], Non
         {"is_excluded": np.ones((3, 3), np.bool_)},
     ],
 )
-def test_a_policy_with_impossible_decisions_is_not_made(wrong: dict[str, Any]) -> None:
+def test_a_policy_with_impossible_decisions_cannot_be_made(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         replace(EXCLUDED, **wrong)

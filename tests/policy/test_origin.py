@@ -1,4 +1,4 @@
-"""The log that a policy was learned from: its record identifies the log, and no account."""
+"""The origin recorded in a policy identifies the log, but no account."""
 
 import json
 
@@ -52,8 +52,8 @@ def test_times_may_be_numbers() -> None:
     assert early.relation(late) == "other"
 
 
-def test_chance_does_not_make_accounts_the_same() -> None:
-    """Of 100 pairs of logs without common accounts few appear to share any."""
+def test_different_accounts_rarely_match_by_chance() -> None:
+    """Of 100 pairs of logs without common accounts, at most 4 appear to share some."""
     base = origin(users(0, 500))
     n_alike = sum(
         base.relation(origin(users(500 * k, 500 * (k + 1)), COUNTS + 1)) != "other"
@@ -62,8 +62,8 @@ def test_chance_does_not_make_accounts_the_same() -> None:
     assert n_alike <= 4  # a Poisson number with mean 1 exceeds 4 with probability .004
 
 
-def test_the_record_names_nobody_and_matches_many_candidates() -> None:
-    """Each account leaves at most 8 bits, so one in 256 other accounts matches as well."""
+def test_the_record_identifies_nobody_and_matches_many_candidates() -> None:
+    """At most 8 bits of each account are recorded, so one in 256 other accounts matches as well."""
     recorded = json.dumps(origin(users(0, 5000)).to_json())
     assert "user" not in recorded.replace('"users"', "")
     assert len(recorded) < 700
@@ -74,7 +74,7 @@ def test_an_invalid_origin_is_ignored(damaged: object) -> None:
     assert Origin.from_json(damaged) is None
 
 
-def test_a_policy_records_its_log_and_files_without_it_load() -> None:
+def test_a_policy_records_its_origin_and_loads_without_one() -> None:
     rng = np.random.default_rng(0)
     table = {
         "user": np.arange(400) // 4,

@@ -81,7 +81,7 @@ def plans(draw: st.DrawFn) -> EpochPlan:
 
 
 @given(plans())
-def test_a_plan_survives_json_and_decides_the_same_afterwards(plan: EpochPlan) -> None:
+def test_a_plan_decides_the_same_after_a_round_trip_through_json(plan: EpochPlan) -> None:
     again = EpochPlan.from_json(json.loads(json.dumps(plan.to_json())))
     assert again == plan
     assert hash(again) == hash(plan)
@@ -91,7 +91,7 @@ def test_a_plan_survives_json_and_decides_the_same_afterwards(plan: EpochPlan) -
 
 
 @given(plans(), st.integers(0, 2**32))
-def test_decisions_in_bulk_have_the_bits_of_decisions_one_by_one(plan: EpochPlan, key: int) -> None:
+def test_decisions_in_bulk_equal_decisions_one_by_one(plan: EpochPlan, key: int) -> None:
     rng = np.random.default_rng(key)
     decider = Decider(plan, rng.bytes(16))
     n = 40 * bool(len(plan.contexts))
@@ -173,7 +173,7 @@ def test_an_unknown_context_is_served_by_its_own_rule() -> None:
     assert ruling.action == "cake"
 
 
-def test_files_are_read_back_and_bad_ones_are_named(tmp_path: Path) -> None:
+def test_plan_files_are_read_back_and_damaged_ones_are_named(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     plan = a_plan()
     plan.save(path)
@@ -187,7 +187,7 @@ def test_files_are_read_back_and_bad_ones_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(a_plan().to_json()))
 @pytest.mark.parametrize("bad", [None, [], {}, "x", -1, 1.5, True, {"lunch": 3}, ["tea", "tea"]])
-def test_damaged_plans_are_refused_in_words(name: str, bad: object) -> None:
+def test_damaged_plans_are_refused_in_one_sentence(name: str, bad: object) -> None:
     value = a_plan().to_json() | {name: bad}
     if (name, bad) in [
         ("campaign", "x"),

@@ -43,18 +43,18 @@ def policy_by_age() -> Policy:
 SHOP = make_policy(["home", "search"], ["tea", "milk"], np.array([[0.2, 0.6], [0.5, 0.4]]))
 
 
-def test_the_largest_mean_is_chosen_and_comes_with_its_interval() -> None:
+def test_the_action_with_the_largest_mean_is_chosen_with_its_interval() -> None:
     decision = SHOP.decide("home")
     assert (decision.action, decision.is_known) == ("milk", True)
     assert decision.low < decision.mean == 0.6 < decision.high
 
 
-def test_an_unknown_context_gets_the_best_single_action_and_a_flag() -> None:
+def test_an_unknown_context_gets_the_best_single_action_and_is_marked() -> None:
     decision = SHOP.decide("checkout")
     assert (decision.action, decision.is_known) == ("milk", False)
 
 
-def test_a_context_without_data_gets_the_default_and_a_flag() -> None:
+def test_a_context_without_data_gets_the_default_action_and_is_marked() -> None:
     policy = make_policy(["home", "empty"], ["tea", "milk"], np.array([[0.2, 0.6], [np.nan] * 2]))
     assert policy.decide("empty").action == "milk"
     assert not policy.decide("empty").is_known
@@ -66,7 +66,7 @@ def test_an_action_without_data_is_never_chosen() -> None:
 
 
 def test_an_action_without_data_does_not_become_the_default_because_rewards_are_negative() -> None:
-    """Costs: tea is the cheaper one wherever both costs are known; cola's is never known."""
+    """Rewards are costs: tea is cheaper where both are known; cola's cost is unknown."""
     costs = np.array([[-2.0, -3.0, np.nan], [-1.0, -4.0, np.nan]])
     policy = make_policy(["home", "search"], ["tea", "milk", "cola"], costs)
     assert policy.decide("cart").action == "tea"
@@ -79,7 +79,7 @@ label_lists = st.one_of(
 
 
 @given(contexts=label_lists, actions=label_lists, data=st.data())
-def test_json_round_trips_every_label_and_number(
+def test_a_round_trip_through_json_keeps_every_label_and_number(
     contexts: list[Any], actions: list[Any], data: st.DataObject
 ) -> None:
     numbers = st.one_of(st.just(np.nan), st.floats(-1e9, 1e9))
@@ -94,12 +94,12 @@ def test_json_round_trips_every_label_and_number(
     assert again.to_json() == policy.to_json()
 
 
-def test_a_policy_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_policy_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.json: there is no such file"):
         Policy.load(tmp_path / "none.json")
 
 
-def test_intervals_without_a_bound_say_so_and_survive_json() -> None:
+def test_intervals_without_a_bound_are_marked_and_survive_json() -> None:
     means = np.array([[0.2, 0.6], [np.nan, 0.4]])
     policy = replace(
         SHOP,
@@ -120,8 +120,8 @@ def test_intervals_without_a_bound_say_so_and_survive_json() -> None:
         np.testing.assert_array_equal(getattr(again, name), getattr(policy, name))
 
 
-def test_a_file_has_the_fields_of_the_documented_format(tmp_path: Path) -> None:
-    """Other programs read it: names and layout are part of the interface."""
+def test_a_policy_file_has_the_documented_fields(tmp_path: Path) -> None:
+    """Other programs read these files, so names and layout are part of the interface."""
     policy = replace(
         SHOP,
         created="2026-01-31",

@@ -18,7 +18,7 @@ AGAIN = "learn it again or use the program that wrote it."
 
 
 def ruled(**options: Any) -> Callable[[], EpochPlan]:
-    """Return a function that makes a plan with another rule for lunch."""
+    """Return a function that makes a plan with the given rule for lunch."""
     return lambda: replace(PLAN, rules=(replace(PLAN.rules[0], **options),))
 
 
@@ -69,7 +69,7 @@ def ruled(**options: Any) -> Callable[[], EpochPlan]:
         ),
         (
             lambda: replace(PLAN, control_share=0.5),
-            "context 'lunch': users are held back, so the rule needs a baseline.",
+            "context 'lunch': there is a control group, so the rule needs a baseline.",
         ),
         (lambda: EpochPlan.start("spring", [], []), "a plan needs at least one action."),
         (
@@ -91,7 +91,7 @@ def test_an_invalid_plan_is_refused_in_one_sentence(call: Callable[[], Any], sen
 
 
 @pytest.mark.parametrize("missing", [name for name in PLAN.to_json() if name != "format"])
-def test_a_plan_without_one_of_its_fields_names_it(missing: str) -> None:
+def test_a_missing_field_of_a_plan_is_named(missing: str) -> None:
     value = {name: item for name, item in PLAN.to_json().items() if name != missing}
     expected = f"the plan is damaged: '{missing}' is missing or malformed."
     if missing == "version":
@@ -102,7 +102,7 @@ def test_a_plan_without_one_of_its_fields_names_it(missing: str) -> None:
 @pytest.mark.parametrize(
     "missing", [name for name in PLAN.to_json()["unknown"] if name != "baseline"]
 )
-def test_a_rule_without_one_of_its_fields_names_it(missing: str) -> None:
+def test_a_missing_field_of_a_rule_is_named(missing: str) -> None:
     rule = {name: item for name, item in PLAN.to_json()["unknown"].items() if name != missing}
     assert refusal(EpochPlan.from_json, {**PLAN.to_json(), "unknown": rule}) == (
         f"the plan is damaged: '{missing}' is missing or malformed."
@@ -122,11 +122,11 @@ def test_a_rule_without_one_of_its_fields_names_it(missing: str) -> None:
         ),
         (
             b'{"a": Infinity}',
-            "is not a policy: it is not JSON (Infinity is not a number that JSON knows).",
+            "is not a policy: it is not JSON (Infinity is not a number in JSON).",
         ),
     ],
 )
-def test_a_file_that_holds_no_policy_is_named_with_the_reason(
+def test_the_error_for_a_file_that_is_not_a_policy_gives_the_reason(
     content: bytes, ending: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "policy.json"
@@ -163,7 +163,7 @@ def test_a_damaged_policy_names_the_missing_or_malformed_field(
 
 
 @pytest.mark.parametrize("missing", ["mean_rewards", "actions", "source", "method", "created"])
-def test_a_policy_without_one_of_its_fields_names_it(missing: str) -> None:
+def test_a_missing_field_of_a_policy_is_named(missing: str) -> None:
     value = {name: item for name, item in written().items() if name != missing}
     assert refusal(Policy.from_json, value) == (
         f"the policy is damaged: '{missing}' is missing or malformed."
@@ -171,7 +171,7 @@ def test_a_policy_without_one_of_its_fields_names_it(missing: str) -> None:
 
 
 @pytest.mark.parametrize("count", [-1, None, 1e19])
-def test_a_policy_whose_counts_count_nothing_is_refused(count: float | None) -> None:
+def test_a_policy_with_invalid_counts_is_refused(count: float | None) -> None:
     value = written()
     value["mean_rewards"]["lunch"]["tea"]["n"] = count
     assert refusal(Policy.from_json, value) == (
@@ -180,6 +180,6 @@ def test_a_policy_whose_counts_count_nothing_is_refused(count: float | None) -> 
 
 
 def written() -> dict[str, Any]:
-    """Return a policy for lunch as it is written."""
+    """Return the JSON form of a policy for lunch."""
     value: dict[str, Any] = make_policy(["lunch"], ["tea", "soup"], [[0.25, 0.5]]).to_json()
     return value

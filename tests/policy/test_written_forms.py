@@ -24,13 +24,13 @@ def a_policy(**options: Any) -> Policy:
 
 
 @pytest.mark.parametrize(("key", "whose"), [("personal", "single users"), ("groups", "groups")])
-def test_decisions_that_are_not_used_any_more_are_reported(key: str, whose: str) -> None:
+def test_outdated_decisions_are_reported(key: str, whose: str) -> None:
     with pytest.warns(Note, match=f"decisions of {whose}.*get the common decisions"):
         read = Policy.from_json(a_policy().to_json() | {key: {"decisions": {}}})
     assert read.decide("home") == a_policy().decide("home")
 
 
-def test_a_plan_file_has_the_fields_of_the_documented_format(tmp_path: Path) -> None:
+def test_a_plan_file_has_the_documented_fields(tmp_path: Path) -> None:
     rule = Rule(
         action="soup",
         surviving=("soup", "tea"),
@@ -83,7 +83,7 @@ def test_invalid_policies_are_refused_in_one_sentence(options: dict[str, Any], w
     assert str(refused.value) == words
 
 
-def test_a_policy_names_its_size_method_and_share() -> None:
+def test_the_repr_of_a_policy_shows_its_size_method_and_share() -> None:
     assert repr(a_policy()) == (
         "<Policy of 2 contexts and 2 actions, learned with method='paper', alpha=0.1>"
     )

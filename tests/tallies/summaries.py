@@ -1,4 +1,4 @@
-"""A log summary that passes all checks, for tests to change a field of; dense tallies."""
+"""A log summary that passes all checks, to be modified by tests; dense tallies."""
 
 from __future__ import annotations
 

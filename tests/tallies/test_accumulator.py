@@ -9,7 +9,7 @@ from unswayed.tallies import Accumulator, tallies, tally
 def test_pieces_add_up_to_the_whole_log(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A tiny buffer forces intermediate merges; quarters add up exactly."""
+    """A tiny buffer forces intermediate merges; sums of quarters are exact."""
     monkeypatch.setattr(tallies, "BUFFERED_EVENTS", 70)
     log: tuple[Any, ...] = (
         rng.integers(20, size=500),
@@ -35,6 +35,6 @@ def test_asking_twice_gives_the_same_tallies(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(first.sums, sums.tallies(n_users=5, n_contexts=2).sums)
 
 
-def test_nothing_added_gives_empty_tallies() -> None:
+def test_an_empty_accumulator_gives_empty_tallies() -> None:
     result = Accumulator(n_actions=2).tallies(n_users=3, n_contexts=2)
     assert (result.n_users, len(result.cells)) == (3, 0)

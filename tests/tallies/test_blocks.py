@@ -38,7 +38,7 @@ def both(rng: np.random.Generator, bounds: tuple[int, ...]) -> tuple[SparseRows,
 
 
 @pytest.mark.parametrize("bounds", [(0, 300), BOUNDS])
-def test_rows_in_blocks_answer_as_the_rows_of_one_matrix(
+def test_rows_in_blocks_equal_the_rows_of_one_matrix(
     bounds: tuple[int, ...], rng: np.random.Generator
 ) -> None:
     """One block gives the same bits; several differ only by the order of additions."""
@@ -62,12 +62,12 @@ def test_rows_in_blocks_answer_as_the_rows_of_one_matrix(
     assert isinstance(blocks, Rows)
 
 
-def test_keeping_rows_keeps_the_marked_ones_even_after_equal_weights(
+def test_keep_returns_the_marked_rows_even_after_equal_weights(
     rng: np.random.Generator,
 ) -> None:
     one, blocks = both(rng, BOUNDS)
     total = SparseRows.weighted_sum
-    blocks.total(total, np.ones(300))  # must not be confused with a mask of ones
+    blocks.total(total, np.ones(300))  # weights of one must not be confused with a mask
     assert blocks.keep(np.ones(300, np.bool_)).shape == (300, 48)
     is_kept = rng.random(300) < 0.5
     weights = rng.random(int(is_kept.sum()))
@@ -79,14 +79,16 @@ def test_keeping_rows_keeps_the_marked_ones_even_after_equal_weights(
     )
 
 
-def test_a_filter_works_on_blocks_as_on_one_matrix(rng: np.random.Generator) -> None:
+def test_a_filter_gives_the_same_result_on_blocks_as_on_one_matrix(
+    rng: np.random.Generator,
+) -> None:
     one, blocks = both(rng, BOUNDS)
     whole = spectral_filter(one, alpha=0.1)
     in_blocks = spectral_filter(blocks, alpha=0.1)
     np.testing.assert_allclose(in_blocks.estimate, whole.estimate, rtol=1e-6, atol=1e-9)
 
 
-def test_results_come_in_block_order_and_values_of_rows_go_to_their_block() -> None:
+def test_results_are_in_block_order_and_row_values_go_to_their_block() -> None:
     blocks = Blocked.here([10, 20, 30], sizes=(1, 2, 0))
     assert blocks.map_blocks(lambda block, extra: block + extra, 1) == [11, 21, 31]
     rows = np.array([7, 8, 9])
@@ -112,7 +114,7 @@ def test_sums_over_cells_do_not_depend_on_blocks(rng: np.random.Generator) -> No
     assert blocked.cell_users().sum() == len(whole.cells)
 
 
-def test_results_per_block_have_the_same_users(rng: np.random.Generator) -> None:
+def test_transformed_blocks_have_the_same_users(rng: np.random.Generator) -> None:
     whole = replace(tallies(rng), bounds=BOUNDS)
     doubled = whole.transformed(lambda block, factor: block.scaled(factor), 2.0)
     assert (doubled.n_users, doubled.n_contexts, doubled.n_actions) == (300, 12, 4)
@@ -122,7 +124,7 @@ def test_results_per_block_have_the_same_users(rng: np.random.Generator) -> None
     np.testing.assert_array_equal(doubled.cell_users(), whole.cell_users())
 
 
-def test_some_rows_of_tallies_are_one_block(rng: np.random.Generator) -> None:
+def test_selected_rows_of_tallies_are_one_block(rng: np.random.Generator) -> None:
     whole = replace(tallies(rng), bounds=BOUNDS)
     for part in (whole.of_range(0, 100), whole.of_users(np.arange(100))):
         assert part.bounds == ()

@@ -47,8 +47,8 @@ def test_the_order_of_rows_does_not_matter() -> None:
     assert digest_of(whole) == digest_of(turned)
 
 
-def test_both_halves_of_a_digest_distinguish_logs() -> None:
-    """The two hashes are independent, so a collision in one is none in the other."""
+def test_each_half_of_a_digest_distinguishes_logs() -> None:
+    """The two hashes are independent, so both hardly ever collide for the same logs."""
     first, second = (digest_of(log) for log in (Events.of(**COLUMNS), changed("rewards", 0.75)))
     assert all(before != after for before, after in zip(first, second, strict=True))
     assert first[0] != first[1]

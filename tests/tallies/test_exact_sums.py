@@ -69,7 +69,7 @@ def test_days_added_up_equal_the_whole_log_to_the_last_bit(
     if with_propensities:
         table = table.append_column("propensity", pa.array(rng.uniform(0.001, 1, size=2_000)))
     once = tally_events(read_events(table).events)
-    # Later days bring users and contexts that the first has not, and the other way round.
+    # Some users and contexts occur only on later days, others only on the first.
     in_order = table.sort_by([("context", "ascending"), ("user", "ascending")])
     days = [in_order.slice(0, 500), in_order.slice(500, 900), in_order.slice(1_400)]
     parts = [tally_events(read_events(day).events) for day in days]
@@ -93,7 +93,7 @@ def test_weights_make_up_for_the_logging_policy(rng: np.random.Generator) -> Non
     )
     tallies = tally_events(read_events(table).events).uniform()
     shares = np.bincount(tallies.cells, tallies.counts) / n
-    # Σ w/n has mean 1/2 for each action and variance at most (1/4)·(1/.1)/n per event: sd .008.
+    # For each action Σ w/n has mean 1/2 and a variance of at most (1/4)·(1/.1)/n: sd .008.
     assert np.abs(shares - 0.5).max() < 4.5 * math.sqrt(0.25 * 10 / n)
     assert tallies.plays.sum() == n
 

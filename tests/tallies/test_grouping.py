@@ -19,7 +19,7 @@ from unswayed.tallies.summing import grouped_sums
 def test_entries_are_summed_by_user_and_cell(
     rng: np.random.Generator, n_entries: int, n_users: int, n_cells: int
 ) -> None:
-    """Compared with counts and sums of whole numbers by NumPy, which are exact."""
+    """They are compared with NumPy's counts and sums of integers, which are exact."""
     users = rng.integers(max(n_users, 1), size=n_entries, dtype=np.int32)
     cells = rng.integers(n_cells, size=n_entries, dtype=np.int32)
     values = rng.integers(100, size=(n_entries, 1)).astype(np.float64)
@@ -32,7 +32,7 @@ def test_entries_are_summed_by_user_and_cell(
     np.testing.assert_array_equal(found.sums[0], np.bincount(places, values[:, 0]))
 
 
-def test_a_negative_zero_is_a_zero_in_binary_and_in_other_logs() -> None:
+def test_negative_zero_and_zero_rewards_give_the_same_sums() -> None:
     """Otherwise sums would depend on which rewards are next to a zero."""
     codes = np.array([0, 1])
     for other in (1.0, 0.5):

@@ -1,4 +1,4 @@
-"""Events before learning: capped, thinned by age, weighted and split in two."""
+"""Preparing events for learning: caps, half-lives, weights, and windows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unswayed.tallies.log_data import prepared, windows_of
 
 
 def events_of(rng: np.random.Generator, **columns: Any) -> Events:
-    """Return a log of some events with propensities and times, or other columns."""
+    """Return events with propensities and times, unless other columns are given."""
     given: dict[str, Any] = {
         "propensities": rng.uniform(0.2, 1.0, 300),
         "times": 1.0 * np.arange(300),
@@ -22,7 +22,7 @@ def events_of(rng: np.random.Generator, **columns: Any) -> Events:
     return replace(read_events(random_log(rng, 300)).events, **(given | columns))
 
 
-def test_a_cap_and_a_half_life_drop_events_and_say_how_many(rng: np.random.Generator) -> None:
+def test_a_cap_and_a_half_life_report_how_many_events_they_drop(rng: np.random.Generator) -> None:
     log = events_of(rng)
     reading = Reading(log, Provenance("log.csv", 300, Columns()))
 

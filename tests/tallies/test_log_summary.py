@@ -38,7 +38,7 @@ def look(log: Tallies, alpha: float = 0.1) -> LogSummary:
     return summarise(log.in_blocks().uniform(), alpha=alpha)
 
 
-def test_findings_are_counted_correctly() -> None:
+def test_the_summary_counts_are_correct() -> None:
     log = tallied(
         user=["u", "u", "u", "v"],
         context=["s", "s", "t", "s"],
@@ -49,14 +49,14 @@ def test_findings_are_counted_correctly() -> None:
     assert (found.n_events, found.n_users, found.n_contexts, found.n_actions) == (4, 2, 2, 2)
     assert (found.fewest_interactions, found.most_interactions) == (1, 3)
     assert found.interaction_ratio == 3.0
-    assert found.repeated_share == 0.25  # one of four: u met s twice
+    assert found.repeated_share == 0.25  # one of four events: u met s twice
     assert found.n_rare_contexts == 2
 
 
 def test_the_test_of_uniformity_keeps_its_level_with_many_thin_cells(
     streams: Callable[..., np.random.Generator],
 ) -> None:
-    """P-values are at most p with probability at most p; here 5,000 cells of about 40 users."""
+    """P(p-value ≤ p) is at most p; there are 5,000 cells of about 40 users."""
     values = []
     for trial in range(40):
         rng = streams(trial)
@@ -69,7 +69,7 @@ def test_the_test_of_uniformity_keeps_its_level_with_many_thin_cells(
             **shape(4_000, 250, 20),
         )
         values.append(uniformity_p_value(tallies))
-    # Of 40 p-values at most 4 lie below .02 with probability 1 - 4e-4 (binomial with mean .8).
+    # At most 4 of 40 p-values are below .02 with probability 1 - 4e-4 (binomial with mean .8).
     assert (np.array(values) < 0.02).sum() <= 4
 
 
@@ -133,7 +133,7 @@ def test_an_action_without_support_is_refused(
 def test_cells_that_chance_leaves_empty_do_not_count_against_a_log(
     columns: dict[str, Any], streams: Callable[..., np.random.Generator]
 ) -> None:
-    """Thin contexts always have empty cells: here most of those with about 5 users."""
+    """Small contexts often have empty cells: here most contexts with about 5 users."""
     for trial in range(10):
         rng = streams(trial)
         contexts = np.minimum(rng.geometric(0.3, size=20_000), 20)
@@ -146,7 +146,7 @@ def test_cells_that_chance_leaves_empty_do_not_count_against_a_log(
 
 
 def test_a_sticky_log_counts_users_and_not_plays() -> None:
-    """Five users with a hundred plays each leave one of two actions empty in 1 log of 16."""
+    """Five users, each with one fixed action, leave one of two actions unplayed in 1 of 16 logs."""
     visits, n_users = np.array([[500.0, 0.0]]), np.array([[5, 0]])
     assert not unsupported_cells(visits, n_users).any()
     assert unsupported_cells(visits, n_users, least_probability=0.25).any()

@@ -1,4 +1,4 @@
-"""Logs with different actions, merged: every action weighs as if it had always been there."""
+"""Merged logs with different actions: every action counts as if it had always been available."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def shares(log: Tallies) -> dict[str, float]:
 
 
 def test_every_action_weighs_the_same_whenever_it_came(rng: np.random.Generator) -> None:
-    """Plain counts are the negative control: the late action has a sixth of them, not a third."""
+    """Negative control: of the plain counts the late action has a sixth, not a third."""
     phases = with_log((), phase(rng, ["tea", "milk"]))
     phases = with_log(phases, phase(rng, ["tea", "milk", "soup"]))
     log = combined(phases)
@@ -61,14 +61,14 @@ def test_one_account_cannot_stretch_a_phase(rng: np.random.Generator) -> None:
     assert weight_of_soup(after) < 1.02 * weight_of_soup(before)
 
 
-def test_logs_with_the_same_actions_are_one_phase(rng: np.random.Generator) -> None:
+def test_logs_with_the_same_actions_become_one_phase(rng: np.random.Generator) -> None:
     one, other = phase(rng, ["tea", "milk"]), phase(rng, ["milk", "tea"])
     phases = with_log(with_log((), one), other)
     assert len(phases) == 1
     assert not combined(phases).is_weighted
 
 
-def test_a_removed_action_leaves_the_others_as_if_it_had_never_been(
+def test_removing_an_action_keeps_the_plays_of_the_others(
     rng: np.random.Generator,
 ) -> None:
     phases = (phase(rng, ["tea", "milk"]), phase(rng, ["tea", "milk", "soup"]))
@@ -94,7 +94,7 @@ def plays_of(actions: list[str], plays: list[int]) -> Tallies:
     )
 
 
-def test_logs_with_propensities_and_without_are_different_phases() -> None:
+def test_logs_with_and_without_propensities_are_different_phases() -> None:
     plain = plays_of(["tea", "milk"], [2, 2])
     weighted = tally_events(
         Events.of([0, 1], ["home"] * 2, ["tea", "milk"], [1.0, 0.0], propensities=[0.5, 0.5])

@@ -1,4 +1,4 @@
-"""Errors of tallying, merging, storing and learning are each one sentence."""
+"""Errors of tallying, merging, storing and learning consist of one sentence."""
 
 from __future__ import annotations
 
@@ -98,23 +98,23 @@ def test_invalid_events_are_refused_in_one_sentence(call: Callable[[], Any], sen
             {"unsupported": (("home", "tea"), ("cart", "milk"))},
             "action 'tea' was never played in context 'home', which chance does not explain: the "
             "actions were not explored uniformly there. Leave the action or the context out, log "
-            "with exploration, or learn of the other actions only with `allow_unplayed`.",
+            "with exploration, or learn about the other actions only with `allow_unplayed`.",
         ),
         (
             {"unsupported": (("home", "tea"),), "is_weighted": True},
             "action 'tea' was never played in context 'home', so no weight can make up for it: "
             "the logging policy gave it no support there. Leave the action or the context out, "
-            "log with exploration, or learn of the other actions only with `allow_unplayed`.",
+            "log with exploration, or learn about the other actions only with `allow_unplayed`.",
         ),
     ],
 )
-def test_an_unlearnable_log_is_refused_with_a_remedy(
+def test_a_log_without_enough_data_is_refused_with_a_remedy(
     changes: dict[str, Any], sentence: str
 ) -> None:
     assert refusal(check_learnable, replace(SOUND, **changes), alpha=0.2) == sentence
 
 
-def test_a_log_at_the_limits_is_learned_from() -> None:
+def test_a_log_at_the_limits_is_accepted() -> None:
     check_learnable(replace(SOUND, n_users=2, n_actions=2), alpha=0.2)
     check_learnable(replace(SOUND, unsupported=(("home", "tea"),)), alpha=0.2, allow_unplayed=True)
     check_learnable(
@@ -122,8 +122,8 @@ def test_a_log_at_the_limits_is_learned_from() -> None:
     )
 
 
-def test_an_index_has_the_fields_of_its_format(tmp_path: Path) -> None:
-    """Later versions must read it: names and layout are part of the format."""
+def test_an_index_has_the_documented_fields(tmp_path: Path) -> None:
+    """Later versions must read the index, so names and layout are part of the format."""
     digest = add_log(tmp_path, None, DAY, {"source": "täglich.csv"}).logs[0]["digest"]
     assert json.loads((tmp_path / "tallies.json").read_text(encoding="utf-8")) == {
         "format": "unswayed-tallies",
@@ -136,7 +136,7 @@ def test_an_index_has_the_fields_of_its_format(tmp_path: Path) -> None:
     }
 
 
-def test_a_log_that_is_in_already_is_refused_by_its_name(tmp_path: Path) -> None:
+def test_a_log_that_was_added_before_is_refused_by_name(tmp_path: Path) -> None:
     stored = add_log(tmp_path, None, DAY, {})
     assert refusal(add_log, tmp_path, stored, DAY, {"source": "tue.csv"}) == (
         "the log tue.csv was added to these tallies before, and would count twice; to learn from "
@@ -189,17 +189,17 @@ def rewritten(folder: Path, kind: str, **columns: Any) -> None:
             {"cells": np.array([-1, 3], np.int32)},
             "an entry belongs to no context and action",
         ),
-        ("users", {"entries": [1, 2]}, "users and entries do not fit together"),
-        ("users", {"entries": [3, -1]}, "users and entries do not fit together"),
+        ("users", {"entries": [1, 2]}, "the users' numbers of entries do not add up"),
+        ("users", {"entries": [3, -1]}, "the users' numbers of entries do not add up"),
         (
             "entries",
             {"sums": [np.nan, 1.0], "cells": np.array([0, 3], np.int32)},
-            "column sums holds something else than finite numbers",
+            "column sums contains values that are not finite numbers",
         ),
         (
             "entries",
             {"counts": [1, 1], "cells": np.array([0, 3], np.int32)},
-            "column counts holds something else than finite numbers",
+            "column counts contains values that are not finite numbers",
         ),
     ],
 )

@@ -17,7 +17,7 @@ def tallied(table: pa.Table) -> Tallies:
 
 
 @pytest.mark.parametrize("with_propensities", [False, True])
-def test_tallies_come_back_from_disk_as_they_were(
+def test_tallies_are_read_back_unchanged(
     with_propensities: bool, rng: np.random.Generator, tmp_path: Path
 ) -> None:
     table = random_log(rng)

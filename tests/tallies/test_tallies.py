@@ -14,7 +14,7 @@ def random_log(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
         rng.integers(SHAPE["n_users"], size=n),
         rng.integers(SHAPE["n_contexts"], size=n),
         rng.integers(SHAPE["n_actions"], size=n),
-        # Quarters add up exactly, so equality below is exact whatever the order.
+        # Sums of quarters are exact, so the comparison below does not depend on the order.
         rng.integers(-8, 8, size=n) / 4,
     )
 
@@ -32,8 +32,8 @@ def test_tallies_equal_plain_sums_over_the_log(rng: np.random.Generator) -> None
 
 
 @pytest.mark.parametrize("is_weighted", [False, True])
-def test_chosen_rows_keep_every_column(rng: np.random.Generator, is_weighted: bool) -> None:
-    """Inexact sums of rewards leave remainders, which must be selected with them."""
+def test_selected_rows_keep_every_column(rng: np.random.Generator, is_weighted: bool) -> None:
+    """Inexact sums of rewards have remainders, which must be selected, too."""
     users, contexts, actions, _ = random_log(rng, 500)
     rewards, weights = rng.random(500) / 3, rng.random(500) + 0.1 if is_weighted else None
     whole = tally(users, contexts, actions, rewards, **SHAPE, weights=weights)

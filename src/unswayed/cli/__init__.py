@@ -26,7 +26,7 @@ COMMANDS = (
 
 
 def start() -> None:
-    """Run the command line; Ctrl-C ends it even while its modules are imported."""
+    """Run the command line; Ctrl-C ends it even while modules are still being imported."""
     stop_on_interrupt()
     from unswayed.cli.main import main
 

@@ -79,7 +79,7 @@ def compare(
 
 
 def _some(contexts: Sequence[Label]) -> str:
-    """Return the number of contexts and the first of them."""
+    """Return how many contexts there are, and the first few of them."""
     if not contexts:
         return "none"
     return f"{len(contexts):,}, such as {', '.join(map(repr, contexts[:3]))}"

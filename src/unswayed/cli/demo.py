@@ -42,7 +42,7 @@ def demo(out: Path = Path("demo"), world: str = "cafe", seed: Seed = 0, json: Js
         else:
             print_line(f"Written: {', '.join(files)}.")
         return
-    import_module("matplotlib")  # Check for the extra before the work.
+    import_module("matplotlib")  # Fail early if the extra is missing.
     with progress_bar() as bar:
         bar.add_task("simulating customers and learning", total=None)
         outcome = play(seed)

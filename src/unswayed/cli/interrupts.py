@@ -25,11 +25,11 @@ _last_words = "Stopped."
 def stop_on_interrupt() -> None:
     """End the process on SIGINT from now on."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        return  # as in the background of a shell script
+        return  # shells ignore SIGINT for background jobs
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    # The signal is written to this pipe as it arrives, even while the main thread is in a compiled
-    # loop.
+    # The signal's number is written to this pipe immediately, even while the main thread runs a
+    # compiled loop.
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     signal.signal(signal.SIGINT, _nothing)
     threading.Thread(target=_wait, args=(reader,), name="interrupts", daemon=True).start()
@@ -42,7 +42,7 @@ def say_when_stopped(text: str) -> None:
 
 
 def _nothing(*_: object) -> None:
-    """Let the main thread continue; it is about to end."""
+    """Ignore the signal in the main thread; the other thread is about to end the process."""
 
 
 def _wait(reader: int) -> None:
@@ -61,8 +61,8 @@ def _clean_up() -> None:
     if (storage := sys.modules.get("unswayed.storage")) is not None:
         storage.discard_unfinished()
     if os.isatty(2):
-        os.write(2, _SHOW_CURSOR)  # which progress bars hide
+        os.write(2, _SHOW_CURSOR)  # progress bars hide the cursor
     os.write(2, f"\n{_last_words}\n".encode())
     if (util := sys.modules.get("multiprocessing.util")) is not None:
-        # run as at any other exit; otherwise a tracker warns of leaked semaphores
+        # without its finalizers, multiprocessing warns of leaked semaphores
         util._run_finalizers(0)

@@ -1,4 +1,4 @@
-"""`unswayed learn`: from the log you already have to a policy."""
+"""`unswayed learn`: learn a policy from an existing log."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def learn(
 
 
 def _print_summary(learned: LearnedLog, out: Path) -> None:
-    """Print the most visited contexts; means of rewards that are 0 or 1 as percentages."""
+    """Print a summary of the log and the decisions in the most visited contexts."""
     found = learned.summary
     print_table(
         "The log",

@@ -45,7 +45,7 @@ class SourceOptions:
     query: str | None = None
 
     def columns(self, *, time: str | None = None, may_lack_context: bool = False) -> Columns:
-        """Return the columns; a log without contexts may lack the default column only."""
+        """Return the columns; ``may_lack_context`` lets the default context column be missing."""
         return Columns(
             user=self.user_column,
             context=tuple(name for name in names_in(self.context_column) if name),
@@ -72,7 +72,7 @@ class LogOptions(SourceOptions):
     min_propensity: float = MIN_PROPENSITY
 
     def reading(self, *, may_lack_context: bool = False) -> dict[str, Any]:
-        """Return them as ``learn_log``, ``audit_log`` and ``evaluate_policy`` take them."""
+        """Return keyword arguments for ``learn_log``, ``audit_log`` and ``evaluate_policy``."""
         return {
             "columns": self.columns(time=self.time_column, may_lack_context=may_lack_context),
             "query": self.query,

@@ -36,8 +36,7 @@ _SERVICE = ("httptools", "httpx", "jinja2", "msgspec", "starlette", "uvicorn", "
 #: Packages that may be missing, and the extra that installs each.
 _EXTRAS = {"matplotlib": "plots", **dict.fromkeys(_SERVICE, "service")}
 
-#: Depending on its version, typer has its own copy of click; this child of its exceptions is always
-#: exported.
+#: Some versions of typer contain their own copy of click; all of them export this exception class.
 UsageError: type[Any] = typer.BadParameter.__base__  # type: ignore[assignment]
 
 
@@ -55,7 +54,7 @@ def with_plain_help(command: Any) -> Any:
 
 
 def usage_sentence(error: Any) -> str:
-    """Return an error message on the options and arguments of a command, with a remedy."""
+    """Rewrite click's usage error as one sentence that suggests a fix."""
     see = f"; see `{error.ctx.command_path} --help`." if error.ctx else "."
     if hasattr(error, "possibilities"):
         close = closest(error.option_name[2:], [name[2:] for name in error.possibilities or ()])
@@ -109,7 +108,7 @@ def subcommand(name: str) -> Any:
 
 
 def _summary(name: str) -> str:
-    """Return the first line of a subcommand's docstring, read and not imported."""
+    """Return the first line of a subcommand's docstring without importing its module."""
     function = name.replace("-", "_")
     source = Path(__file__).with_name(f"{function}.py").read_text("utf-8")
     for node in ast.parse(source).body:
@@ -151,7 +150,7 @@ _OBJECTS_PER_COLLECTION = 200_000
 
 def main() -> None:
     """Run the command line, and end the process."""
-    # Read when a subcommand first imports numpy, which otherwise asks for huge pages. On a virtual
+    # NumPy reads this when it is first imported, and requests huge pages by default. On a virtual
     # machine these cost more than they save: 0.4 to 1 s of 11 s for 20 million events.
     os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
@@ -201,8 +200,8 @@ def _show_note(message: Warning | str, category: type[Warning], *rest: Any) -> N
 
 def _leave(code: int) -> NoReturn:
     """End the process at once, since freeing every object takes 0.2 to 0.4 s."""
-    atexit._run_exitfuncs()  # as at any other end
-    with suppress(BrokenPipeError):  # as when the output is piped into `head`
+    atexit._run_exitfuncs()  # as at a normal exit
+    with suppress(BrokenPipeError):  # for example if the output is piped into `head`
         sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -52,12 +52,12 @@ def check_outputs(*outputs: Path | None, inputs: Sequence[object]) -> None:
                 f"{path} cannot be written: it is an input, or named for two results; name another "
                 "file."
             )
-        if not target.startswith(("/dev/", "/proc/")):  # pipes, terminals and /dev/null hold more
+        if not target.startswith(("/dev/", "/proc/")):  # may be named twice
             taken.add(target)
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Return the names in a text with commas, each once."""
+    """Return the distinct names in a comma-separated text."""
     return tuple(dict.fromkeys(name.strip() for name in text.split(",")))
 
 
@@ -67,7 +67,7 @@ def process_count(processes: Processes) -> int:
 
 
 def probabilities_in(text: str) -> str | tuple[float, ...]:
-    """Return the text, or the numbers of the file that it names."""
+    """Return the numbers in the file of this name, or the text itself if there is no such file."""
     path = Path(text)
     try:
         if not path.is_file():
@@ -79,7 +79,7 @@ def probabilities_in(text: str) -> str | tuple[float, ...]:
 
 @contextmanager
 def asking(address: str, campaign: str, key: str | None) -> Iterator[Client]:
-    """Yield a client; errors of the service become one sentence."""
+    """Yield a client of the service; raise its errors as an ``InputError``."""
     from unswayed.service.client import Client, ServiceError
 
     try:
@@ -98,8 +98,9 @@ def expanded(command: Command) -> Command:
 
     An option is described by a line ``name: help`` or ``name (METAVAR): help`` of the docstring,
     with indented lines to continue it, or as numpydoc does. Each field of a dataclass parameter
-    is an option where the parameter stands, with the dataclass's ``panel`` in the help if it has
-    one; the command gets the dataclass. An option that an earlier group has is not repeated.
+    becomes an option, listed in the dataclass's ``panel`` of the help if it has one; the command
+    receives the dataclass. If two dataclasses have a field of the same name, only the first becomes
+    an option.
     """
     signature = inspect.signature(command, eval_str=True)
     parameters: dict[str, inspect.Parameter] = {}
@@ -169,13 +170,13 @@ class _Descriptions:
         }
 
     def option(self, parameter: inspect.Parameter) -> inspect.Parameter:
-        """Return a parameter as an option with its help, unless it is annotated with one."""
+        """Return a parameter as an option with its help, unless it is annotated already."""
         hint, name, default = parameter.annotation, parameter.name, parameter.default
         if get_origin(hint) is Annotated:
             return parameter
         kinds = {hint, *get_args(hint)}
         if kinds & {str, Sequence[str]} or any(get_origin(kind) is Literal for kind in kinds):
-            hint = str if default else str | None  # all of these may be given as text
+            hint = str if default else str | None  # the command line passes any of these as text
             if default is not parameter.empty:
                 default = str(default) if default else None
         flags = [f"--{name.replace('_', '-')}"] if hint is bool else []

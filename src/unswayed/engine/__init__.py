@@ -1,4 +1,4 @@
-"""Work on blocks of users, on threads here or on the workers of a Dask cluster."""
+"""Run functions on blocks of users: in local threads, or on the workers of a Dask cluster."""
 
 from unswayed.engine.blocked import Blocked, BlockedRows
 from unswayed.engine.workers import HERE, DaskWorkers, Workers

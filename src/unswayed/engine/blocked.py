@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocked(Generic[Block]):
-    """Blocks in a fixed order, here or on a cluster.
+    """Blocks in a fixed order, in this process or on a cluster.
 
     Results are the same bits wherever the blocks are: each block is processed by one thread, the
     number of blocks does not depend on the workers, and results come in block order.
@@ -49,7 +49,7 @@ class Blocked(Generic[Block]):
 
     @classmethod
     def here(cls, blocks: Sequence[Block], sizes: tuple[int, ...] = ()) -> Blocked[Block]:
-        """Return blocks of this process."""
+        """Return blocks that stay in this process."""
         return cls(HERE, blocks, sizes)
 
     @classmethod
@@ -77,8 +77,8 @@ class Blocked(Generic[Block]):
     ) -> list[Result]:
         """Return ``function(block, *broadcast)`` of every block, in block order.
 
-        With ``rows``, values for the rows of all blocks, it is ``function(block, values of its
-        rows, *broadcast)``.
+        ``rows``, one value for each row of all blocks, is split: the call is then ``function(block,
+        rows of this block, *broadcast)``.
         """
         return self.workers.gather(self._submitted(function, broadcast, rows))
 
@@ -151,7 +151,7 @@ class Blocked(Generic[Block]):
         calls: list[Call] = [
             (block, *piece, *shared) for block, piece in zip(self.handles, own, strict=True)
         ]
-        # A single block is all of the data, so this may take long.
+        # A single block contains all of the data, so a call may take long.
         return self.workers.submit(function, calls, is_long=self.n_blocks == 1)
 
     def _once(self, value: Any) -> Any:
@@ -169,7 +169,7 @@ class Blocked(Generic[Block]):
         if last is None or last[0].dtype != rows.dtype or not np.array_equal(last[0], rows):
             own = rows.copy()
             pieces = [self.workers.keep(piece) for piece in cut(own, self.sizes)]
-            # One assignment, because another thread may send other rows meanwhile.
+            # A single assignment, because another thread may send other rows at the same time.
             last = self._sent["last"] = (own, pieces)
         handles: Sequence[Any] = last[1]
         return handles
@@ -193,7 +193,7 @@ class BlockedRows:
 
     @classmethod
     def of(cls, blocks: Blocked[SparseRows]) -> BlockedRows:
-        """Return the rows of blocks, which are asked for their shapes."""
+        """Return the rows of blocks; this asks each block for its shape."""
         n_rows, n_columns = zip(*blocks.map_blocks(attrgetter("shape")), strict=True)
         return cls(Blocked(blocks.workers, blocks.handles, n_rows), n_columns[0])
 
@@ -215,5 +215,5 @@ class BlockedRows:
     def total(
         self, method: Callable[..., FloatArray], weights: FloatArray, *arguments: Any
     ) -> FloatArray:
-        """Return what a method of ``SparseRows`` adds up over the weighted rows."""
+        """Return the sum over the weighted rows that a method of ``SparseRows`` computes."""
         return np.asarray(self.blocks.add_blocks(method, *arguments, rows=weights))

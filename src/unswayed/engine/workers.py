@@ -113,7 +113,7 @@ CONNECT_SECONDS = 10  # Ours: how long to try to reach a scheduler
 def connected(scheduler: str | None) -> Iterator[Any]:
     """Yield a Dask client: of the scheduler at an address, or of processes on this machine."""
     try:
-        distributed: Any = import_module("distributed")  # has no type hints
+        distributed: Any = import_module("distributed")  # no type hints
     except ImportError as error:
         raise InputError(
             "the Dask engine needs more packages: install unswayed with the extra 'cluster'."
@@ -139,7 +139,7 @@ def connected(scheduler: str | None) -> Iterator[Any]:
 @contextmanager
 def explained_losses(scheduler: str | None) -> Iterator[None]:
     """Turn the loss of the scheduler or of all workers into an ``InputError``."""
-    log = logging.getLogger("distributed.client")  # which would add a traceback
+    log = logging.getLogger("distributed.client")  # it would log a traceback, too
     log.addFilter(_nothing)
     try:
         yield

@@ -17,7 +17,7 @@ from unswayed.arrays import BoolArray, FloatArray, IntArray
 class Categories:
     """A column of texts: ``codes`` into ``levels``, −1 where a value is missing.
 
-    ``is_untyped`` is whether its source writes numbers as text, too, as CSV does.
+    ``is_untyped`` is true if the source stores numbers as text, as CSV does.
     """
 
     codes: npt.NDArray[np.int32]
@@ -35,18 +35,18 @@ class Categories:
         return np.array([*map(float, self.levels), np.nan])[self.codes]
 
 
-#: Reason for dropping events whose attributes have no leaf.
+#: Reason for dropping events whose attributes match no leaf.
 UNKNOWN_VALUE = "an attribute has a value that no leaf knows"
 
-#: Numbers, NaN where one is missing; or categories.
+#: Numbers, with NaN for missing values; or categories.
 AttributeColumn = FloatArray | Categories
 
-#: A number in a source without types; 007 is a name.
+#: A number in a source without types; ``007`` is not one, but a name.
 _NUMBER = re.compile(r"[+-]?(?!0\d)(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan", re.ASCII | re.IGNORECASE)
 
 
 def typed(columns: Mapping[str, AttributeColumn]) -> dict[str, AttributeColumn]:
-    """Return the columns; those of an untyped source become numbers if all of their values are."""
+    """Convert columns of untyped sources to numbers if all of their values are numbers."""
 
     def is_number(column: AttributeColumn) -> bool:
         if not isinstance(column, Categories) or not column.is_untyped or not column.levels:

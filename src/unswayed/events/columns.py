@@ -74,7 +74,9 @@ class Columns:
                 )
             n_bins = cuts if isinstance(cuts, int) else len(cuts) + 1
             if n_bins < 2:
-                raise InputError(f"column {column!r} cannot be cut into {n_bins} bins; ask for 2.")
+                raise InputError(
+                    f"column {column!r} cannot be cut into {n_bins} bins; use at least 2."
+                )
 
     def _check_features(self) -> None:
         """Reject features combined with context columns, and features unknown before a decision."""
@@ -98,7 +100,7 @@ class Columns:
     def renamed(self, names: Mapping[str, Any], *, others: Sequence[str] = ()) -> Columns:
         """Return the same columns under other names, given as keywords of a call.
 
-        An unknown keyword gets a suggestion, also from the call's ``others``.
+        The error for an unknown keyword suggests a similar one, also among the call's ``others``.
         """
         choices = [column.name for column in fields(self)]
         for name in names:
@@ -136,9 +138,9 @@ class Columns:
     def settled(
         self, names: Sequence[str], *, where: str, contexts_only: bool
     ) -> tuple[Columns, Sequence[str]]:
-        """Return the columns as found among some names, and the names to read.
+        """Resolve the columns among the available names; return them and the names to read.
 
-        With ``contexts_only`` no other columns need be there, and all are read.
+        With ``contexts_only`` only the context columns are required, and all columns are read.
         """
         if not contexts_only:
             found = self.found_in(names, where=where)
@@ -150,7 +152,7 @@ class Columns:
 
     @property
     def edges(self) -> dict[str, tuple[float, ...]]:
-        """The inner edges of bins, where they are settled."""
+        """The inner edges of the bins whose edges are known."""
         return {column: cuts for column, cuts in self.bins.items() if isinstance(cuts, tuple)}
 
     @property
@@ -168,7 +170,7 @@ class Columns:
 
 
 def _cuts(column: str, given: Any) -> int | tuple[float, ...]:
-    """Return the number of a column's bins, or their inner edges, checked."""
+    """Validate and return the number of a column's bins, or their inner edges."""
     try:
         cuts = tuple(map(float, given)) if isinstance(given, Iterable) else operator.index(given)
     except (TypeError, ValueError):

@@ -135,7 +135,7 @@ class Events:
         )
 
     def rows(self, selected: BoolArray | IntArray) -> Events:
-        """Return some of the events, by a mask or by their places, under the same codes."""
+        """Select events by a mask or by indices; codes and labels stay the same."""
         return replace(self, **{name: part[selected] for name, part in self._columns().items()})
 
     def _columns(self) -> dict[str, Any]:

@@ -48,12 +48,12 @@ def bits(column: FloatArray) -> HashArray:
 
 @compiled
 def row_hashes(columns: HashArray, starts: HashArray) -> HashArray:
-    """Return a hash of each row of columns, shape (n_columns, n), and a number to start from."""
+    """Return a hash of each row of ``columns``, shape (n_columns, n), given one seed per row."""
     hashes = starts.copy()
     for row in range(len(hashes)):
         state = hashes[row]
         for column in range(len(columns)):
-            # The finaliser of splitmix64: every bit of the input moves every bit of the hash.
+            # The finaliser of splitmix64: every input bit affects every bit of the hash.
             state = state ^ columns[column, row]
             state = state + np.uint64(0x9E3779B97F4A7C15)
             state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -77,7 +77,7 @@ def ordered_users(values: pa.Array | None) -> tuple[Labels, npt.NDArray[np.int32
         order = np.array(sorted(range(len(labels)), key=lambda row: (hashes[row], labels[row])))
     codes = np.empty(len(values), np.int32)
     codes[order] = np.arange(len(values), dtype=np.int32)
-    # Not by pyarrow.array, which imports pandas if it is installed.
+    # pyarrow.array would import pandas if it is installed.
     places = pa.Array.from_buffers(pa.int64(), len(order), [None, pa.py_buffer(order)])
     return labels_of_column(pa.chunked_array([values.take(places)])), codes
 
@@ -116,7 +116,7 @@ def _hashes(labels: pa.Array) -> HashArray:
 def labels_of_column(values: pa.ChunkedArray) -> Labels:
     """Return the distinct values of an Arrow column as labels."""
     if pa.types.is_int64(values.type):
-        # no list of Python objects in between: there may be millions
+        # avoids a list of possibly millions of Python objects
         return Labels(values.to_numpy())
     if pa.types.is_string(values.type):  # to_numpy would import pandas, and is no faster
         texts = np.empty(len(values), object)

@@ -21,9 +21,9 @@ STATUSES = {"honest": True, "fake": False}
 
 @dataclass(frozen=True, slots=True)
 class KnownAccounts:
-    """Reviewed accounts by name, as text: whether one is honest, and until when.
+    """Reviewed accounts by name, as text: whether each is honest, and until when.
 
-    Times are seconds since 1970, of the end of the review's day; infinite without a date.
+    Times are the end of the day of the review, in seconds since 1970; infinite without a date.
 
     >>> known = KnownAccounts({"ann": (True, math.inf), "bot": (False, math.inf)})
     >>> is_fake, honest_until = known.of(Labels.of(["bot", "bob", "ann"]))

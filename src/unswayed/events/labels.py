@@ -26,7 +26,7 @@ class Labels:
     """An ordered set of labels of one type; the position of a label is its code.
 
     Labels are strings, integers, numbers or booleans, which JSON preserves. Dates and times are
-    kept as their ISO text, and found by it.
+    stored as ISO text, and can be looked up by it.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Labels:
 
     @classmethod
     def parsed(cls, texts: Iterable[str], type_name: str) -> Labels:
-        """Return the labels of a type from their texts, as ``texts`` and ``type_name`` gave them.
+        """Rebuild labels from their ``texts`` and ``type_name``.
 
         >>> Labels.parsed(["True", "False"], "boolean")[0]
         True
@@ -75,7 +75,7 @@ class Labels:
 
     @property
     def type_name(self) -> str:
-        """One of "string", "integer", "number", "boolean"; no labels at all are integers."""
+        """One of "string", "integer", "number", "boolean"; "integer" if there are no labels."""
         is_integer = self.values.dtype.kind == "i" or not len(self)
         return "integer" if is_integer else _TYPE_NAMES[type(self[0])]
 
@@ -114,7 +114,7 @@ class Labels:
         plain = _plain(label)
         try:
             code = self._index().get(plain, UNKNOWN)
-        except TypeError:  # not hashable, so it is no label
+        except TypeError:  # unhashable values are not labels
             return UNKNOWN
         # In Python True == 1 == 1.0; in a log, 1 is not True.
         is_same = code == UNKNOWN or isinstance(plain, bool) == (self.type_name == "boolean")
@@ -179,7 +179,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def parsed_label(text: str, type_name: str) -> Label:
-    """Return the label of a type that ``str`` wrote as this text, or the text if it is none."""
+    """Parse the ``str`` of a label of this type; return the text itself if that fails."""
     try:
         match type_name:
             case "integer":

@@ -34,7 +34,7 @@ class Provenance:
     """Source, size and columns of a log that was read.
 
     ``bad_rows`` counts the rows that were left out by reason; ``first_bad`` is the number of the
-    first one, from 1, where bad rows are to be refused.
+    first one, counted from 1, if bad rows are to be refused.
     """
 
     source: str
@@ -137,14 +137,14 @@ class Reading:
     attributes: Mapping[str, AttributeColumn] = field(default_factory=dict)
 
     def placed(self, place: Place) -> Reading:
-        """Return the events with other contexts; those that ``place`` drops count as bad."""
+        """Return the events with contexts from ``place``; events that it drops are bad rows."""
         events, bad_rows = place(self.events, self.attributes), self.provenance.bad_rows
         if n_left_out := len(self.events) - len(events):
             bad_rows = dict(sorted((bad_rows | {UNKNOWN_VALUE: n_left_out}).items()))
         return replace(self, events=events, provenance=replace(self.provenance, bad_rows=bad_rows))
 
 
-#: Returns events with the leaves of their attributes as contexts.
+#: A function that assigns events to leaves by their attributes; the leaves become the contexts.
 Place = Callable[[Events, Mapping[str, AttributeColumn]], Events]
 
 
@@ -186,10 +186,10 @@ def read_events(
 
     Notes
     -----
-    Contexts and actions are coded in the order of their labels, users in that of a hash of theirs.
-    So codes depend on the set of labels alone, and not on the order of the rows or the way a log is
-    cut into files. A log that needs more than three quarters of the free memory is refused before
-    its arrays are made.
+    Contexts and actions are coded in the order of their labels, users in the order of a hash of
+    their labels. So codes depend on the set of labels alone, and not on the order of the rows or
+    the way a log is cut into files. A log that needs more than three quarters of the free memory is
+    refused before its arrays are made.
 
     Examples
     --------
@@ -284,14 +284,14 @@ def _create_view(log: OpenLog, *, may_be_words: bool, has_times: bool, is_dated:
 
 
 def _attribute_names(columns: Columns) -> list[str]:
-    """Return the names of the features in the view, whose own names may be taken."""
+    """Return names for the feature columns of the view, where their own names may be in use."""
     return [f"attribute_{place}" for place in range(len(columns.features))]
 
 
 def _scan(log: OpenLog, *, has_times: bool, is_dropped: bool) -> Reading:
-    """Read the rows: usable ones become codes and numbers, the others are counted by reason."""
+    """Read the rows: encode usable ones as codes and numbers, and count the others by reason."""
     contexts, actions = _labels(log, "context"), _labels(log, "action")
-    # A header with a false number of rows has been detected by now, before any allocation.
+    # DuckDB has detected a header with a wrong row count by now, so the allocations below are safe.
     ((n_rows,),) = log.connection.sql("SELECT count(*) FROM raw").fetchall()
     needed = n_rows * (ROW_BYTES + _ATTRIBUTE_BYTES * len(log.columns.features)) + len(contexts) * (
         CONTEXT_BYTES + len(actions) * CELL_BYTES
@@ -381,12 +381,12 @@ def _with_codes(column: Any) -> Any:
 
 
 def _attribute(column: pa.ChunkedArray, *, is_typed: bool = True) -> AttributeColumn:
-    """Return a column of numbers or encoded texts as NumPy has it."""
+    """Convert a column of numbers or encoded texts to NumPy."""
     whole = column.unify_dictionaries().combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         whole = whole.chunk(0)
     if pa.types.is_dictionary(whole.type):
-        # In the order of their text, so that the order of rows does not matter.
+        # Levels are sorted by text, so that the order of rows does not matter.
         texts = np.array(whole.dictionary.to_pylist(), dtype=np.object_)
         order = np.argsort(texts)
         places = np.empty(len(order) + 1, np.int32)
@@ -461,7 +461,7 @@ def _whole_rows(log: OpenLog) -> pa.Table:
 
 
 def _check_numbers(log: OpenLog, columns: Sequence[str]) -> None:
-    """Refuse features with values that are no numbers, where numbers are needed."""
+    """Refuse non-numeric values of features that must be numeric."""
     for column in columns:
         text = f"{named(column)}::VARCHAR"
         wrong = log.connection.sql(
@@ -514,8 +514,8 @@ def attribute_sql(types: Mapping[str, str], column: str, *, is_number: bool | No
         is_number = is_numeric(kind)
         if kind.startswith(("DATE", "TIME")):
             raise InputError(
-                f"feature {column!r} holds times, and every time is new; make it an attribute that "
-                "comes back, such as the hour, the weekday or an age."
+                f"feature {column!r} contains times, which hardly repeat; make it an attribute "
+                "that does, such as the hour, the weekday or an age."
             )
     if is_number:
         return f"try_cast({named(column)} AS DOUBLE)"
@@ -558,10 +558,10 @@ def _bin_sql(column: str, edges: Sequence[float]) -> str:
 def robust_edges(log: OpenLog, column: str, n_bins: int) -> tuple[float, ...]:
     """Return the inner edges of bins that hold equal shares of the users' votes.
 
-    Every user has the same weight, ``VOTES_PER_USER`` quantiles of their own values, however often
-    they came. Replacing a share alpha of the users moves the level of an edge by at most
-    alpha among the good users' votes, whatever the coalition does. Equal edges are merged, so a
-    column with few distinct values gets fewer bins.
+    Every user casts the same number of votes, ``VOTES_PER_USER`` quantiles of their own values,
+    whatever their number of events. If a share alpha of the users collude, the quantile level of an
+    edge among the good users' votes changes by at most alpha, whatever the colluders do. Equal
+    edges are merged, so a column with few distinct values gets fewer bins.
     """
     levels = [(2 * vote + 1) / (2 * VOTES_PER_USER) for vote in range(VOTES_PER_USER)]
     user, number = label_sql(log.types, log.columns.user, "user"), named(column)
@@ -585,7 +585,7 @@ def robust_edges(log: OpenLog, column: str, n_bins: int) -> tuple[float, ...]:
 def seconds_sql(log: OpenLog, column: str) -> str:
     """Return SQL for a column of times as seconds; NaN for invalid values.
 
-    Dates and times are dates and times; numbers stay as they are; text may be either.
+    Dates and times are converted; numbers stay as they are; text may contain either.
     """
     kind, name = log.types[column], named(column)
     if is_numeric(kind):
@@ -599,9 +599,9 @@ def seconds_sql(log: OpenLog, column: str) -> str:
 
 
 def number_sql(log: OpenLog, column: str, role: str, *, may_be_words: bool = False) -> str:
-    """Return SQL for a column as numbers, NULL for invalid values; refuse a column of words.
+    """Return SQL for a column as numbers, NULL if invalid; refuse a text column without numbers.
 
-    With ``may_be_words`` a text column may hold no numbers at all, as in one part of a larger log.
+    With ``may_be_words`` such a column is accepted: it may be one part of a larger log.
     """
     kind, name = log.types[column], named(column)
     if is_numeric(kind) or kind == "BOOLEAN":

@@ -71,7 +71,7 @@ class Files:
         return "file" in _protocols(self.file_system)
 
     def opened(self, position: int = 0) -> IO[bytes]:
-        """Open one of the files for reading, unpacked when it is gzipped."""
+        """Open one of the files for reading, decompressed if it is gzipped."""
         path = self.paths[position]
         packed = "gzip" if path.endswith(".gz") else None
         return cast("IO[bytes]", self.file_system.open(path, "rb", compression=packed))
@@ -170,12 +170,12 @@ def named_columns(files: Files) -> Sequence[str]:
             return [
                 name for name, _ in json.loads(file.readline() or b"{}", object_pairs_hook=list)
             ]
-    except _UNREADABLE:  # DuckDB gives a better error
+    except _UNREADABLE:  # DuckDB's own error is better
         return []
 
 
 def csv_header(files: Files, position: int = 0) -> tuple[list[str], str]:
-    """Return the names in the first line of a text table, and what separates them."""
+    """Return the names in the first line of a text table, and their separator."""
     path = files.paths[position]
     try:
         with files.opened(position) as file:
@@ -241,7 +241,7 @@ Source = str | os.PathLike[str] | Any
 
 @dataclass(frozen=True, slots=True)
 class OpenLog:
-    """A log as the view ``raw`` of a connection, its columns settled.
+    """A log as the view ``raw`` of a connection, with its columns resolved.
 
     ``n_broken`` counts lines that the parser could not read and set aside in ``reject_errors``.
     ``is_typed`` is False if all columns of the source are text.
@@ -277,7 +277,7 @@ def opened(
 ) -> Iterator[OpenLog]:
     """Open a log, and close it afterwards; errors of DuckDB become one sentence.
 
-    With ``contexts_only`` the rows need no more than the context columns, and all columns stay.
+    With ``contexts_only`` only the context columns are required, and all columns are kept.
     """
     with temporary_folder() as spill, quiet_connection() as connection:
         connection.sql(f"SET temp_directory = {quoted(str(spill))}")
@@ -303,7 +303,7 @@ def opened(
 
 
 def _queried(source: Source, query: str | None) -> Source:
-    """Return the rows of a query for the address of a database, and other sources as they are."""
+    """Return the rows of the query if the source is a database, and other sources unchanged."""
     is_path = isinstance(source, str | os.PathLike)
     if not is_path or not is_database(os.fspath(source)):
         if query is not None:
@@ -312,9 +312,7 @@ def _queried(source: Source, query: str | None) -> Source:
             )
         return source
     if query is None:
-        raise InputError(
-            f"a database is more than a log; say what to read with {option('--query')}: SELECT …"
-        )
+        raise InputError(f"a database needs a query; give one with {option('--query')}: SELECT …")
     return query_rows(os.fspath(source), query)
 
 
@@ -385,7 +383,7 @@ def _name_of(source: Source) -> str:
     if not isinstance(source, str | os.PathLike):
         return f"the {type(source).__name__}"
     address = os.fspath(source)
-    return "the query's result" if is_database(address) else address  # it may hold a password
+    return "the query's result" if is_database(address) else address  # may contain a password
 
 
 def _explained(name: str, error: duckdb.Error) -> str:
@@ -442,7 +440,7 @@ def _path_of(address: str) -> str:
     path = address.split("://", 1)[1].removeprefix("/")
     if path and not Path(path).is_file():
         raise InputError(
-            f"there is no database file {path}; a path that begins at the root is written with "
+            f"there is no database file {path}; an absolute path is written with "
             "four slashes, sqlite:////data/shop.db."
         )
     return path

@@ -20,8 +20,8 @@ def capped(events: Events, *, max_interactions: int) -> Events:
 
     The model bounds the ratio of interactions between users, c_L; this enforces it. Events of a
     user are ranked by a hash of their labels, reward and propensity, and of a running number among
-    equal ones, so the kept events are a pseudo-random sample. Neither the order of the log nor the
-    other users change it: a block of users can be capped by itself.
+    equal ones, so the kept events are a pseudo-random sample. The sample depends neither on the
+    order of the log nor on other users, so a block of users can be capped independently.
     """
     check_cap(max_interactions)
     interactions = np.bincount(events.users, minlength=events.n_users)
@@ -72,7 +72,7 @@ def _changes(column: npt.NDArray[np.generic]) -> BoolArray:
 
 
 def _places(is_first: BoolArray) -> IntArray:
-    """Return the place of each row in its run, from 0, given where runs begin."""
+    """Return the position of each row in its run, counted from 0, given where runs begin."""
     starts = np.flatnonzero(is_first)
     return np.arange(len(is_first)) - np.repeat(starts, np.diff(np.append(starts, len(is_first))))
 
@@ -84,15 +84,15 @@ START = 7  # Salt of the hash that gives each user a random offset
 
 
 def forgotten(events: Events, *, half_life: float) -> Events:
-    """Keep an event of age t with probability 2^(−t/half_life); the age is that at the last event.
+    """Keep an event of age t, measured from the last event, with probability 2^(−t/half_life).
 
     Users, contexts and actions without remaining events are dropped.
 
     Whole plays are kept, so every method works as on a full log. Each user's plays are visited from
     the newest to the oldest and kept whenever the sum of their probabilities passes a whole number,
-    with an offset from a hash of the user's label (systematic sampling). So a user keeps as many
-    plays as the probabilities sum up to, give or take one, independently of rewards, of the order
-    of the log and of other users.
+    with an offset from a hash of the user's label (systematic sampling). So the number of plays a
+    user keeps differs from the sum of their probabilities by less than one, and depends neither on
+    rewards nor on the order of the log nor on other users.
 
     >>> log = Events.of(["ann"] * 3, ["home"] * 3, ["tea"] * 3, [1, 2, 3], times=[0, 80, 90])
     >>> forgotten(log, half_life=10.0).rewards.tolist()

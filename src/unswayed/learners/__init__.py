@@ -1,1 +1,1 @@
-"""From tallies to policies."""
+"""Learners: methods that turn tallies into policies, and online learners."""

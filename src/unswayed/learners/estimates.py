@@ -30,11 +30,12 @@ class Estimates:
     user_weights: FloatArray  # shape (n_users,), in [0, 1]
     decided_by: npt.NDArray[np.str_]  # shape (n_contexts,): which estimator was used
     evidence: dict[str, Any] = field(default_factory=dict)  # diagnostics, as JSON values
-    # Ends of intervals that do not lie symmetrically around the means.
+    # Ends of the intervals, if these are not symmetric around the means.
     low: FloatArray | None = None
     high: FloatArray | None = None
-    is_excluded: BoolArray | None = None  # excluded by worst-case intervals, whatever the means
-    # Shape (n_contexts,): the actions, unless they are the largest means that are not excluded.
+    is_excluded: BoolArray | None = None  # by worst-case intervals, whatever the mean
+    # Shape (n_contexts,): the chosen actions; None if they are those with the largest means that
+    # are not excluded.
     decisions: IntArray | None = None
     model: Any = None  # the fitted model, if it can score single accounts (``bounded.Model``)
 

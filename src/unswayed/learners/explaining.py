@@ -1,4 +1,4 @@
-"""What was learned, in tables by label and in sentences."""
+"""Describe the results of learning in tables and sentences."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ def changed_decisions(policy: Policy, plain: IntArray) -> dict[str, Label]:
 
 
 def named_lies(lies: list[dict[str, Any]], policy: Policy) -> list[dict[str, Any]]:
-    """Return the lies of coalitions, by labels.
+    """Describe the detected lies, with labels of contexts and actions.
 
-    Each has ``direction`` ("up" or "down"), ``accounts``, their estimated number, ``actions``,
-    ``by_context`` if they lied about another action in each, and what the method says of its
-    ``status`` ("flagged" or "suspected"), its evidence in ``nats`` and the decisions ``turned``.
+    Each has a ``direction`` ("up" or "down"), the estimated number of ``accounts``, the
+    ``actions``, and ``by_context`` if the action differs between contexts. If the method reports
+    them, there are its ``status`` ("flagged" or "suspected"), the evidence in ``nats`` and the
+    decisions ``turned``.
     """
     named = []
     for lie in lies:
@@ -72,8 +73,8 @@ def leads(policy: Policy) -> tuple[IntArray, FloatArray]:
     """Return the runner-up of each context, and the chosen action's lead over it.
 
     The runner-up is the largest other mean that is not excluded, or otherwise the largest one below
-    the chosen action's. A lead is negative where another rule decides. Without a second known
-    action the runner-up is −1 and the lead NaN.
+    the chosen action's. A lead is negative if the chosen action does not have the larger mean.
+    Without a second known action the runner-up is −1 and the lead NaN.
     """
     rows = np.arange(len(policy.mean_rewards))
     others, chosen = policy.mean_rewards.copy(), policy.mean_rewards[rows, policy.actions]
@@ -96,9 +97,9 @@ def decision_rows(policy: Policy) -> list[dict[str, Any]]:
 
     ``naive`` is the action with the largest plain mean, if it differs; ``excluded`` lists the
     actions excluded by worst-case intervals, whatever their means. The interval comes with its two
-    parts, ``sampling_error`` and ``bias_bound``. ``withstands`` is a share of accounts that cannot
-    change the decision, ``falls_to`` one whose replacement did. Unknown numbers, and infinite ends
-    of intervals, are None.
+    parts, ``sampling_error`` and ``bias_bound``. No share of accounts up to ``withstands`` can
+    change the decision; replacing a share ``falls_to`` of them did change it. Unknown numbers, and
+    infinite ends of intervals, are None.
     """
     changed = policy.source.get("changed", {})
     seconds, lead = leads(policy)
@@ -189,7 +190,7 @@ def _shown_time(length: float) -> str:
 
 
 def notes_on_summary(summary: LogSummary) -> tuple[str, ...]:
-    """Return warnings about a log that matter for trusting its policy."""
+    """Return warnings about properties of a log that make its policy less reliable."""
     notes = []
     if summary.interaction_ratio > LARGE_RATIO:
         notes.append(

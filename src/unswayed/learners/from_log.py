@@ -50,7 +50,7 @@ Listener = Callable[[str], None]  # called with the name of each step as it begi
 def read_log(
     source: Source, options: LearnOptions, shape: Shape | None, on_step: Listener = lambda _: None
 ) -> tuple[Reading, Shape | None]:
-    """Read a log, and with features assign it to given leaves, or to leaves learned here.
+    """Read a log; with features, assign its events to the given leaves or learn leaves from them.
 
     Rows without a leaf are dropped.
     """
@@ -100,7 +100,7 @@ def _read(source: Source, options: LearnOptions, on_step: Listener) -> PreparedL
 def _fixed_shape(
     stored: Stored | None, options: LearnOptions, *, has_log: bool = True
 ) -> Shape | None:
-    """Return the shape that was given, or that of the folder; None if it is yet to be learned."""
+    """Return the given shape or that of the folder, or None if it has yet to be learned."""
     if stored is not None and stored.logs:
         return stored_shape(stored.partition, options.tallies, options, has_log=has_log)
     return None if options.partition is None else Shape(options.partition, "learned before")
@@ -110,7 +110,7 @@ def _stored(options: LearnOptions) -> PreparedLog:
     """Return the tallies of a folder, with the provenance of its last log."""
     if options.tallies is None:
         raise InputError(
-            f"say what to learn from: a log, or {option('--tallies')} with a folder of tallies."
+            f"nothing to learn from: give a log, or {option('--tallies')} with a folder of tallies."
         )
     with locked_folder(options.tallies, is_reader=True):
         stored = load_tallies(options.tallies)
@@ -146,7 +146,7 @@ def _read_on_cluster(
     return replace(log, shape=shape)
 
 
-STEPS = ("reading", "tallying", "validating", "learning")  # of learning from a log, in order
+STEPS = ("reading", "tallying", "validating", "learning")  # steps of learning from a log, in order
 
 #: Options that a cluster refuses, because they need all events or all tallies in one place.
 LOCAL_ONLY = ("query", "tallies", "max_interactions_per_user", "half_life", "honest")
@@ -235,14 +235,14 @@ def learn_on_cluster(
 
     Notes
     -----
-    Guarantee: Guarantee: that of the method; the policy equals that of ``learn_log`` on the same
-    files, bit for bit, even if workers are lost.
+    Guarantee: that of the method; the policy equals that of ``learn_log`` on the same files, bit
+    for bit, even if workers are lost.
     """
     options = (options or LearnOptions()).changed(**changes)
     local = option("--engine", "local", python="learn_log")
     for name in LOCAL_ONLY:
         if getattr(options, name):
-            raise InputError(f"{option('--' + name.replace('_', '-'))} is for {local}.")
+            raise InputError(f"{option('--' + name.replace('_', '-'))} works only with {local}.")
     with ExitStack() as held:
         held.enter_context(explained_losses(scheduler))
         if client is None:
@@ -257,7 +257,7 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
     """Check a log, reject it if nothing reliable can be learned, and learn."""
     on_step("validating")
     stated = options.alpha
-    # An unknown share is at least the floor; its estimate must pass the same checks.
+    # An unknown share is at least ``FLOOR``; its estimate must pass the same checks below.
     summary = _checked(log, options, FLOOR if stated == "auto" else stated)
     on_step("learning")
     reviewed, known = None, options.known

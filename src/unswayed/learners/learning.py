@@ -43,8 +43,8 @@ def learn_policy(
 ) -> Learned:
     """Learn a policy; parameters as in ``RobustMCB`` and its methods.
 
-    The tallies have labels. ``reviewed`` is for the default method. Users' labels and the first and
-    last time of the log are recorded in the policy's ``Origin``.
+    The tallies have labels. Only the default method uses ``reviewed``. Users' labels and the first
+    and last time of the log are recorded in the policy's ``Origin``.
     """
     check_actions(tallies.n_actions)
     method = known_method(method)
@@ -84,7 +84,7 @@ def learn_policy(
     policy = replace(
         policy,
         source=source,
-        # A bound of one account holds for every method, so it is not reported.
+        # That at least one account is needed holds for every method, so it is not reported.
         flip_fraction=flips.lower if flips.is_certified else None,
         flip_fraction_upper=None if np.isnan(flips.upper).all() else flips.upper,
     )

@@ -160,10 +160,10 @@ class LearnOptions:
         return reward_bound(self.reward_range, self.reward_deviation)
 
     def _check_features(self) -> None:
-        """Add the features to the columns; refuse options that need them, or that exclude them."""
+        """Add the features to the columns; refuse options that require features or exclude them."""
         if self.partition is not None:
             if self.features not in ((), self.partition.names) or self.honest:
-                raise InputError("a partition has its features, and no half that shaped it.")
+                raise InputError("a given partition fixes the features, and cannot be honest.")
             object.__setattr__(self, "features", self.partition.names)
         if not self.features:
             defaults = {"max_leaves": MAX_LEAVES, "honest": False, "trusted": (), "advice": "auto"}
@@ -174,7 +174,8 @@ class LearnOptions:
             return
         if not 1 <= self.max_leaves <= MOST_LEAVES:
             raise InputError(
-                f"{option('--max-leaves')} is {self.max_leaves}; it is from 1 to {MOST_LEAVES}."
+                f"{option('--max-leaves')} is {self.max_leaves};"
+                f" it must be from 1 to {MOST_LEAVES}."
             )
         for name in self.trusted:
             if name not in self.features:
@@ -184,8 +185,8 @@ class LearnOptions:
                 )
         if self.tallies is not None and self.honest:
             raise InputError(
-                f"{option('--honest')} is not for {option('--tallies')}: a folder does not "
-                "keep who had a say in the contexts."
+                f"{option('--honest')} cannot be used with {option('--tallies')}: a folder does "
+                "not record which users shaped the contexts."
             )
         columns = tuple(self.features)
         if self.advice not in ("auto", "off", *columns):
@@ -198,10 +199,10 @@ class LearnOptions:
         >>> LearnOptions().changed(alpha=0.2, user="account_id").columns.user
         'account_id'
         """
-        if "adversarial_fraction" in changes:  # the former name
+        if "adversarial_fraction" in changes:  # the old name of alpha
             old = LearnOptions(adversarial_fraction=changes.pop("adversarial_fraction"))  # type: ignore[call-arg]
             changes["alpha"] = old.alpha
-        if "features" in changes:  # the earlier options have become columns by now
+        if "features" in changes:  # the columns still contain the previous features
             columns = replace(changes.get("columns", self.columns), features=())
             changes["columns"] = columns
         own = [field.name for field in fields(LearnOptions)]

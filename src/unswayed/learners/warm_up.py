@@ -24,19 +24,18 @@ def warm_up(
 ) -> None:
     """Learn from a small log of each kind, so that all loops are compiled and kept on disk.
 
-    The first learning after an installation would otherwise compile them, which takes a minute of
-    a free processor, and many of a busy one. ``on_kind`` is called with each of ``KINDS`` as it
-    begins.
+    Otherwise the first run after an installation compiles them, which takes a minute on an idle
+    machine and longer on a busy one. ``on_kind`` is called with each of ``KINDS`` as it begins.
     """
     for kind in KINDS:
         on_kind(kind)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Note)  # nobody uses the policies of these logs
+            warnings.simplefilter("ignore", Note)  # the policies are discarded
             learn_log(small_log(kind), alpha=COLLUDING, method=method)
 
 
 def small_log(kind: str) -> pa.Table:
-    """Return a log of users who share a taste, and of some who push the first action."""
+    """Return a log of users with the same mean rewards, and of some who push the first action."""
     rng = generator(0, "warm-up", kind)
     n = N_USERS * N_PLAYS
     user = np.repeat(np.arange(N_USERS), N_PLAYS)

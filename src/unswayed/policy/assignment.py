@@ -1,8 +1,8 @@
-"""Which action each user is assigned: a keyed hash of (user, context, epoch), nothing stored.
+"""Assign actions to users by a keyed hash of (user, context, epoch); nothing is stored.
 
-Otherwise a coalition that chooses its account names could try names until all of them fall into the
-group of one action. With a secret key the groups cannot be predicted, and whoever holds the key can
-later check every decision.
+Without a secret key, a coalition could try account names until all of its accounts are assigned the
+same action. With one, assignments cannot be predicted, and the owner of the key can check every
+decision later.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Assignment:
         return int.from_bytes(hashed.digest(), "little", signed=True)
 
     def for_campaign(self, campaign: str) -> Assignment:
-        """Return the assignment of one campaign: no two campaigns draw alike under a secret."""
+        """Return the assignment of one campaign; draws of different campaigns are independent."""
         key = hashlib.blake2b(
             campaign.encode(), digest_size=SECRET_BYTES, key=self.secret, person=b"campaign"
         )

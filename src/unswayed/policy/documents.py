@@ -19,7 +19,7 @@ def json_number(value: float) -> float | None:
 
 
 def write_object(path: str | os.PathLike[str], value: Mapping[str, Any]) -> None:
-    """Write an object as JSON; a half-written file never takes the place of a whole one."""
+    """Write an object as JSON; the file is replaced atomically."""
     with whole_file(path) as draft:
         draft.write_text(_written(value, n_levels=2) + "\n", encoding="utf-8")
 
@@ -57,7 +57,7 @@ def check_version(value: Mapping[str, Any], kind: str, *, format_name: str, vers
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number that JSON knows")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _written(value: Mapping[str, Any], *, n_levels: int) -> str:

@@ -18,8 +18,8 @@ from unswayed.events.hashing import user_hashes
 Relation = Literal["same", "overlapping", "other", "unknown"]
 
 BINS = 256
-"""Accounts in the sketch. Each keeps eight bits of its hash: enough to see that two logs share
-accounts, too few to identify one."""
+"""Number of accounts in the sketch. Each is represented by eight bits of its hash: enough to tell
+whether two logs share accounts, too few to identify an account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Origin:
 
     digest: str  # of the number of events in each context and action
     users: str = ""
-    first_time: str | None = None  # as the log has them; None without times
+    first_time: str | None = None  # in the format of the log; None without times
     last_time: str | None = None
 
     @classmethod
@@ -74,8 +74,8 @@ class Origin:
     def relation(self, other: Origin) -> Relation:
         """Return how the events of two logs are related, as far as it is known.
 
-        Logs of different times or different accounts are different. Logs with the same accounts
-        and without times may share events or not.
+        Logs of disjoint periods or different accounts are different. Without times, logs with the
+        same accounts may or may not share events.
         """
         one, two = _span(self), _span(other)
         are_timed = False
@@ -101,7 +101,7 @@ def _share_users(one: str, other: str) -> bool:
 
 
 def _span(origin: Origin) -> tuple[Any, Any] | None:
-    """Return the times as numbers if they are, else as ISO text; None without them."""
+    """Return the first and last time, as numbers if they are numeric; None without times."""
     if origin.first_time is None or origin.last_time is None:
         return None
     try:

@@ -27,18 +27,18 @@ from unswayed.policy.documents import check_version, read_object, write_object
 FORMAT = "unswayed-epoch-plan"
 VERSION = 1
 
-LARGEST_EPOCH = 2**62  # An epoch's number is one signed word of the hash
+LARGEST_EPOCH = 2**62  # An epoch's number must fit into a signed word of the hash
 _DESIGNS = ("per-play", "sticky")  # JSON name of a sticky rule: False, True
 _EXPLORERS = ("per-epoch", "per-play")  # JSON name of spread exploration: False, True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What is played in one context.
+    """Which actions are played in one context, and by whom.
 
-    Explorers at one share also explore at every larger one, so contexts with equal shares have the
-    same explorers; likewise for plays where exploration is spread over all users, so that nobody
-    explores permanently.
+    Explorers of a smaller share are also explorers of any larger share, so contexts with equal
+    shares have the same explorers. If exploration is spread over all users, so that nobody explores
+    permanently, this holds for single plays.
     """
 
     action: Label  # the policy's action; one of ``surviving``
@@ -66,8 +66,8 @@ class EpochPlan:
 
     campaign: str
     epoch: int  # counts from 0
-    contexts: Labels  # those the plan knows
-    actions: Labels  # all of the campaign
+    contexts: Labels  # contexts with a rule of their own
+    actions: Labels  # all actions of the campaign
     rules: tuple[Rule, ...]  # one for each context, in their order
     unknown: Rule  # for every other context
     control_share: float = 0.0  # the control group's share of the users, in all epochs
@@ -135,12 +135,12 @@ class EpochPlan:
         )
 
     def rule(self, context: Label) -> Rule:
-        """Return the rule of a context; that of unknown ones if the plan does not know it."""
+        """Return the rule of a context, or the rule for unknown contexts."""
         code = self.contexts.code(context)
         return self.unknown if code == UNKNOWN else self.rules[code]
 
     def check_campaign(self, campaign: str) -> None:
-        """Refuse to serve another campaign."""
+        """Raise an error if the plan belongs to another campaign."""
         if campaign != self.campaign:
             raise InputError(
                 f"the plan belongs to campaign {self.campaign!r} and this is campaign "
@@ -190,7 +190,7 @@ class EpochPlan:
         return plan
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the plan as JSON; a half-written file never takes the place of a whole one."""
+        """Write the plan as JSON; the file is replaced atomically."""
         write_object(path, self.to_json())
 
     @classmethod
@@ -210,7 +210,7 @@ class EpochPlan:
                 f"{rule.action!r} must be one of them."
             )
         if self.control_share and rule.baseline is None:
-            raise InputError(f"{where}: users are held back, so the rule needs a baseline.")
+            raise InputError(f"{where}: there is a control group, so the rule needs a baseline.")
 
 
 def check_campaign(campaign: object) -> None:
@@ -257,7 +257,7 @@ def _rule(value: Mapping[str, Any]) -> Rule:
     )
 
 
-LARGEST_PLAY = 2**62  # Larger numbers of plays do not fit into a signed word of the hash
+LARGEST_PLAY = 2**62  # A play's number must fit into a signed word of the hash
 # Ours: number of users whose digests are cached, enough for the busy ones of a service
 KEPT_USERS = 1 << 17
 
@@ -316,7 +316,7 @@ class Decider:
         """Return the ruling for a user in a context.
 
         ``play`` is the number of this play, counted by the caller from 0, and unique for a user in
-        an epoch. Draws for each play depend on it; others ignore it.
+        an epoch. Only rules that draw at every play depend on it.
         """
         row = self._rows.get(context) if type(context) is str else None
         if row is None:
@@ -353,7 +353,7 @@ class Decider:
 
     @cached_property
     def _table(self) -> tuple[Any, int, list[Ruling]]:
-        """How all contexts are drawn, and the rulings, as many to a context as this width."""
+        """Parameters of the draws in all contexts; number of rulings per context; all rulings."""
         known = zip(self.plan.contexts, self.plan.rules, strict=True)
         rows = [self._new_row(context, rule) for context, rule in known]
         width = max((len(row.rulings) for row in rows), default=0)
@@ -413,7 +413,7 @@ _DTYPES: tuple[type, ...] = (np.int64, np.float64, np.float64, np.int64, np.bool
 
 
 class _Row(NamedTuple):
-    """How to draw in one context, and the ruling of each slot: survivors, policy, baseline."""
+    """Parameters of the draws in one context, and its rulings: survivors, exploit, control."""
 
     drawing: _Drawing
     rulings: tuple[Ruling, ...]
@@ -421,7 +421,7 @@ class _Row(NamedTuple):
 
 @compiled
 def _slot(draws: tuple[int, int, int, int, int], user: int, play: int, drawing: _Drawing) -> int:
-    """Return the slot of one decision: a survivor, n_surviving to exploit, one more for control."""
+    """Return the index of a ruling: n_surviving to exploit, more for control, less to explore."""
     low, high, explore, control, epoch = draws
     context, control_share, explorer_share, n_surviving, is_sticky, is_spread = drawing
     key = (low, high)
@@ -444,7 +444,7 @@ def _slots(
     contexts: IntArray,
     drawings: _Drawing,
 ) -> IntArray:
-    """Return the slots of many decisions; shape (n,)."""
+    """Return the indices of the rulings of many decisions; shape (n,)."""
     digests, control_shares, explorer_shares, n_surviving, is_sticky, is_spread = drawings
     slots = np.empty(len(users), np.int64)
     for row, s in enumerate(contexts):

@@ -58,7 +58,7 @@ def best_known(means: FloatArray, is_excluded: BoolArray | None = None) -> IntAr
 
 
 def capped_means(means: FloatArray, actions: IntArray) -> FloatArray:
-    """Cap means just below the chosen action's mean where another action's is larger.
+    """Lower larger means of other actions to just below the mean of the chosen action.
 
     >>> capped_means(np.array([[0.5, 0.25, 0.0], [0.5, 0.25, 0.0]]), np.array([0, 1])).round(9)
     array([[0.5 , 0.25, 0.  ],
@@ -76,8 +76,8 @@ class Decision:
     """One context's decision.
 
     ``is_known`` is False if nothing was learned about the context, and the action is the default.
-    ``leaf`` is the rule that the attributes fulfil, if the policy was learned from features; None
-    if a value was never seen there.
+    ``leaf`` is the condition that the attributes satisfy, if the policy was learned from features;
+    None if a value is unknown to the policy.
     """
 
     action: Label
@@ -513,7 +513,7 @@ class Policy:
             raise InputError(f"the policy is damaged: {error} is missing or malformed.") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the policy as JSON; a half-written file never takes the place of a whole one."""
+        """Write the policy as JSON; the file is replaced atomically."""
         write_object(path, self.to_json())
 
     @classmethod

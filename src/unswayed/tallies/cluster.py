@@ -48,8 +48,8 @@ def tally_on_cluster(
     range added up over all parts: a shuffle of tallies instead of rows. Sums are exact, so the
     blocks have the same bits as those cut from the whole log on one machine.
 
-    Every worker can open the source. ``with_users`` tells whether to return the users' labels,
-    ``place`` how features map to contexts, if they do.
+    Every worker must be able to open the source. ``with_users`` says whether to return the users'
+    labels; ``place`` maps features to contexts.
     """
     columns = read_edges(source, columns, keep_broken=on_bad_rows == "drop")
     parts = Blocked.made(
@@ -118,7 +118,7 @@ def _read_part(
 
 
 def _rows_of(part: Part, columns: Columns) -> Any:
-    """Return what to read: an address, or the rows of a part of a Parquet file."""
+    """Return the source of a part: an address, or the rows of some row groups."""
     if part.row_groups is None:
         return part.address
     try:
@@ -145,5 +145,5 @@ def _users_by_block(tallies: Tallies, n_blocks: int) -> list[Tallies]:
 
 
 def _uniform(tallies: Tallies) -> Tallies:
-    # Labels are not needed on the workers, and would be sent along.
+    # Labels are not needed on the workers, so they are not sent.
     return tallies.uniform().labelled(NO_LABELS, NO_LABELS, NO_LABELS)

@@ -24,8 +24,8 @@ _SEEDS = (1, 2)  # Seeds of the two 64-bit hash sums that make up a digest
 def tally_events(events: Events, *, min_propensity: float = MIN_PROPENSITY) -> Tallies:
     """Return the tallies of a log; importance-weighted when it has propensities.
 
-    ``min_propensity`` clips the weights: it trades a bias, towards small weights of very rare
-    actions, for a bounded influence of each event.
+    ``min_propensity`` clips the weights, which bounds the influence of each event at the price of a
+    bias: very rare actions get too little weight.
     """
     check_min_propensity(min_propensity)
     weights = None
@@ -69,9 +69,9 @@ class PreparedLog:
     n_users_capped: int = 0
     n_events_capped: int = 0  # number of events dropped by a cap
     n_events_forgotten: int = 0  # number of events dropped by a half-life
-    windows: tuple[Tallies, Tallies] | None = None  # before the last half-life, and within it
-    n_logs: int | None = None  # in the folder of tallies, if there is one
-    is_new: bool = True  # whether a log was read, and not only the folder
+    windows: tuple[Tallies, Tallies] | None = None  # tallies before and within the last half-life
+    n_logs: int | None = None  # number of logs in the folder of tallies, if there is one
+    is_new: bool = True  # whether a log was read, not only the folder of tallies
     shape: Any = None  # how contexts were learned from features (``learners.features``)
 
     @property
@@ -89,7 +89,7 @@ def prepared(
     max_interactions_per_user: int | None = None,
     half_life: float | None = None,
 ) -> PreparedLog:
-    """Return the tallies of the events that a half-life and a cap keep, and the numbers dropped."""
+    """Apply the half-life and the cap; return the tallies, and how many events were dropped."""
     events, propensities = reading.events, reading.events.propensities
     windows = None if half_life is None else windows_of(events, half_life)
     n_read, n_capped = len(events), 0
@@ -145,7 +145,7 @@ def sorted_union(parts: Sequence[Labels], role: str) -> Labels:
 
 
 def windows_of(events: Events, half_life: float) -> tuple[Tallies, Tallies] | None:
-    """Return the tallies of a log before its last half-life and in it, or None if one is empty."""
+    """Return the tallies before and within the last half-life, or None without events before."""
     assert events.times is not None  # reading refuses a half-life without them
     is_after = events.times > events.times.max(initial=-np.inf) - half_life
     if is_after.all():
@@ -154,7 +154,7 @@ def windows_of(events: Events, half_life: float) -> tuple[Tallies, Tallies] | No
 
 
 def digest_of(data: Tallies | Events) -> tuple[int, ...]:
-    """Digest of a log: two sums of row hashes, whatever the order of the rows."""
+    """Digest of a log: two sums of row hashes, which do not depend on the order of the rows."""
     if isinstance(data, Events):
         users = data.users.astype(np.int64)
         contexts, actions = data.contexts.astype(np.int64), data.actions.astype(np.int64)
@@ -201,12 +201,12 @@ def without_action(phases: Phases, action: object) -> Phases:
 
 
 def combined(phases: Phases) -> Tallies:
-    """Return one log of several phases.
+    """Combine phases with different actions into one log.
 
-    An action that was added late could not be played before, and would look worse than it is if
-    plays were weighted by the probability within their phase. By the balance heuristic (Veach &
-    Guibas 1995) a play weighs 1/p̄, its action's probability averaged over all plays of all phases.
-    That is unbiased if contexts are equally frequent in every phase.
+    An action that was added late could not be played before, so weights by the probability within a
+    phase would give it too small a share. By the balance heuristic (Veach & Guibas 1995) a play
+    weighs 1/p̄, its action's probability averaged over all plays of all phases. That is unbiased if
+    contexts are equally frequent in every phase.
     """
     if len(phases) == 1:
         return phases[0]
@@ -216,7 +216,7 @@ def combined(phases: Phases) -> Tallies:
     for phase, own in zip(phases, codes, strict=True):
         plays = row_sums(phase.indptr, phase.plays)
         active = plays[plays > 0]
-        if len(active):  # the caps of very active users
+        if len(active):  # plays of very active users are capped
             length = np.minimum(active, MOST_ACTIVE * np.median(active)).sum()
             expected[own] += length / len(own)
     likely = expected / expected.sum()

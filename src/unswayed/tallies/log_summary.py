@@ -26,12 +26,12 @@ LEAST_SUPPORTED_SHARE = 0.5
 class LogSummary:
     """Summary statistics of a log.
 
-    ``interaction_ratio`` is c_L, the most interactions of a user by the fewest; ``repeated_share``
-    the share of events whose user had met the context before; ``uniform_p_value`` tests that
-    actions were explored uniformly, weights included; ``rare_contexts`` have too few users for a
-    decision that is robust to chance and to a coalition. ``never_played`` are some empty cells of
-    other contexts; ``unsupported`` those that are not due to chance. ``is_binary`` says that every
-    reward is 0 or 1, so that means are rates.
+    ``interaction_ratio`` is c_L, the largest number of interactions of a user divided by the
+    smallest; ``repeated_share`` the share of events whose user had met the context before;
+    ``uniform_p_value`` tests that actions were explored uniformly, weights included;
+    ``rare_contexts`` have too few users for a decision that is robust to chance and to a coalition.
+    ``never_played`` are some empty cells of other contexts; ``unsupported`` are those that chance
+    does not explain. ``is_binary`` says that every reward is 0 or 1, so that means are rates.
     """
 
     n_events: int
@@ -131,7 +131,7 @@ def check_learnable(summary: LogSummary, *, alpha: float, allow_unplayed: bool =
             "the log has one action, so there is nothing to decide. Check the action column."
         )
     low, high = summary.lowest_reward_mean, summary.highest_reward_mean
-    if math.isclose(low, high, rel_tol=1e-12):  # means of equal rewards differ by a rounding
+    if math.isclose(low, high, rel_tol=1e-12):  # means of equal rewards differ by rounding errors
         raise InputError(
             f"rewards are {low:g} everywhere, so no action can be distinguished from "
             "another. Check the reward column."
@@ -153,8 +153,8 @@ def check_learnable(summary: LogSummary, *, alpha: float, allow_unplayed: bool =
         )
         raise InputError(
             f"action {action!r} was never played in context {context!r}, {reason}. Leave the "
-            "action or the context out, log with exploration, or learn of the other actions only "
-            f"with {option('--allow-unplayed')}."
+            "action or the context out, log with exploration, or learn about the other actions "
+            f"only with {option('--allow-unplayed')}."
         )
 
 
@@ -216,7 +216,7 @@ def _block_deviations(tallies: Tallies) -> tuple[FloatArray, FloatArray, FloatAr
 
 
 def _block_summary(tallies: Tallies) -> tuple[FloatArray, int, bool]:
-    """Return the plays of each user, the number of (user, context) pairs, and if weights count."""
+    """Return each user's plays, the number of (user, context) pairs, and if there are weights."""
     plays = row_sums(tallies.indptr, tallies.plays)
     return plays, len(tallies.pairs()[1]), tallies.is_weighted
 

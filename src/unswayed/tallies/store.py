@@ -166,8 +166,8 @@ def load_piece(
     """Return the tallies that ``write_piece`` wrote; their codes stand for the given labels."""
     try:
         entries, users = (pq.read_table(path) for path in _paths(Path(folder), piece))
-        # Copies, because Arrow's buffers are read-only, and every loop would be compiled again for
-        # that.
+        # Arrow's buffers are read-only; without copies every loop would be compiled again for
+        # read-only arrays.
         columns = {name: entries[name].to_numpy().copy() for name in entries.column_names}
         indptr = np.concatenate([[0], np.cumsum(users["entries"].to_numpy())])
         _check_piece(columns, indptr, len(contexts) * len(actions))
@@ -185,10 +185,10 @@ def _check_piece(columns: Mapping[str, Any], indptr: IntArray, n_cells: int) -> 
     if len(cells) and (cells.min() < 0 or cells.max() >= n_cells):
         raise ValueError("an entry belongs to no context and action")
     if indptr[-1] != len(cells) or (np.diff(indptr) < 0).any():
-        raise ValueError("users and entries do not fit together")
+        raise ValueError("the users' numbers of entries do not add up")
     for name, column in columns.items():
         if name != "cells" and (column.dtype != np.float64 or not np.isfinite(column).all()):
-            raise ValueError(f"column {name} holds something else than finite numbers")
+            raise ValueError(f"column {name} contains values that are not finite numbers")
     # Cells ascend within a user, without repeats.
     is_first = np.zeros(len(cells) + 1, np.bool_)
     is_first[indptr] = True

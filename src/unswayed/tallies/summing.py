@@ -1,7 +1,7 @@
 """Sums over the entries of groups that do not depend on the order of the entries.
 
-All loops run over ranges of users, in threads. Results for a user do not
-depend on the ranges.
+All loops run over ranges of users, in threads. A user's results do not depend on how users are
+divided into ranges.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def grouped_sums(
     """Sum columns over the entries of each user and cell, and return the rounding errors too.
 
     ``users`` and ``cells``, shape (n,), are the user and the cell of each entry; ``values``, shape
-    (n, n_columns), is what is summed. With twice as many columns the second half holds remainders:
-    each summand is then a float plus a smaller one.
+    (n, n_columns), is what is summed. If there are twice as many columns, the second half are
+    remainders: each summand is then a float plus a smaller one.
 
-    Entries are first grouped by user; all other work is within rows that fit into the cache. Sums
+    Entries are first grouped by user; all other steps work on rows that fit into the cache. Sums
     are carried as pairs of floats (Dekker's double-double with Knuth's exact addition). They are
     exact, and therefore the same for every order and every grouping of the values, as long as the
-    values of one entry span fewer than about 2^100 units of their last
-    place: always, unless a user mixes rewards of wildly different magnitude in one cell.
+    values of one entry span fewer than about 2^100 units of their last place. This fails only if
+    the rewards of a user in a cell differ wildly in magnitude.
     """
     starts = np.zeros(n_users + 1, np.int64)
     np.cumsum(np.bincount(users, minlength=n_users), out=starts[1:])
@@ -152,7 +152,7 @@ def _fill_sums(
 ) -> None:
     """Fill in the cell, the size, the sums and the remainders of each group of some users.
 
-    Remainders are zero already. Those that stay so are not written, and take no memory.
+    The array of remainders is zero at first. Zeros are not written, so their pages take no memory.
     """
     n_columns = len(sums)
     has_low = values.shape[1] > n_columns
@@ -194,7 +194,7 @@ def row_sums(indptr: IntArray, values: FloatArray) -> FloatArray:
 
 @compiled
 def cell_sums(cells: npt.NDArray[np.int32], values: FloatArray, n_cells: int) -> FloatArray:
-    """Return the sum of the entries of each cell; as ``numpy.bincount``, which holds the GIL."""
+    """Return the sum of the entries of each cell, like ``numpy.bincount`` but without the GIL."""
     totals = np.zeros(n_cells)
     for entry in range(len(cells)):
         totals[cells[entry]] += values[entry]

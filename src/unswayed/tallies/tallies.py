@@ -85,7 +85,7 @@ def entry_users(indptr: IntArray) -> IntArray:
 
 
 def entries_of(indptr: IntArray, users: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the rows of some users: where each begins among them, and which entries they are."""
+    """Return the entries of some users, and where each user begins among these entries."""
     lengths = np.diff(indptr)[users]
     starts = _starts(lengths)
     first = np.repeat(indptr[users] - starts[:-1], lengths)
@@ -105,10 +105,10 @@ MAX_BLOCKS = 256  # Ours: maximum number of blocks; larger logs get larger block
 
 
 class UserTallies:
-    """A user × cell matrix of tallies, cut into blocks of users, here or on a cluster.
+    """A user × cell matrix of tallies, in blocks of users, in this process or on a cluster.
 
-    ``Tallies`` are the plain case, with all rows here. Users are numbered through all blocks;
-    contexts and actions are coded alike in all. Labels may be left empty.
+    ``Tallies`` is the simple case, with all rows in this process. Users are numbered consecutively
+    across blocks; codes of contexts and actions are the same in all blocks. Labels may be empty.
     """
 
     __slots__ = (
@@ -193,8 +193,8 @@ class Tallies(UserRows, UserTallies):
     With propensities an event weighs 1/propensity, whatever the number of actions, so that logs add
     up even if a later one has new actions; ``uniform`` scales the weights for learning.
 
-    Rows of the same users and cells add up: ``merged(a, b)`` equals tallying both logs at once,
-    to the last bit and in any order (``grouped_sums`` says when).
+    Tallies can be added: ``merged(a, b)`` equals tallying both logs at once, to the last bit and in
+    any order (``grouped_sums`` says when).
     """
 
     columns: ClassVar[tuple[str, ...]] = (
@@ -206,7 +206,7 @@ class Tallies(UserRows, UserTallies):
     n_contexts: int
     n_actions: int
     indptr: IntArray  # shape (n_users + 1,): where each user's row begins
-    cells: npt.NDArray[np.int32]  # shape (n_entries,), as all that follow: ascending in each row
+    cells: npt.NDArray[np.int32]  # shape (n_entries,), like all below; ascending in each row
     counts: FloatArray  # how often the user met the cell, or the sum of its weights
     sums: FloatArray  # of rewards
     squares: FloatArray  # sums of squared rewards
@@ -288,7 +288,7 @@ class Tallies(UserRows, UserTallies):
         return relabelled([kept], [np.arange(self.n_users, dtype=np.int32)], labels)
 
     def in_blocks(self, n_events: int | None = None) -> Tallies:
-        """Return the same tallies cut into blocks of users, as the number of events decides.
+        """Return the same tallies in blocks of users; ``n_blocks_for`` gives the number of blocks.
 
         ``n_events`` includes events that a cap dropped; None counts those in the tallies.
         """
@@ -298,7 +298,7 @@ class Tallies(UserRows, UserTallies):
         return replace(self, bounds=tuple(user_bounds(self.user_labels, n_blocks)))
 
     def _chosen(self, indptr: IntArray, entries: Any, users: Any) -> Tallies:
-        # Not super(): a dataclass with slots is not the class defined here.
+        # Not super(): with slots, ``dataclass`` makes another class than the one defined here.
         rows = UserRows._chosen(self, indptr, entries, users)
         labels = Labels(self.user_labels.values[users]) if len(self.user_labels) else NO_LABELS
         return replace(rows, bounds=(), user_labels=labels)

@@ -74,7 +74,7 @@ def test_a_folder_keeps_the_leaves_of_its_first_log_and_refuses_others(
     message = refusal(learn_log, tuesday, features=FEATURES, tallies=labels)
     assert "were made with context columns" in message
     message = refusal(learn_log, monday, features=FEATURES, honest=True, tallies=folder)
-    assert "keep who had a say" in message
+    assert "record which users shaped" in message
 
 
 def test_an_attribute_must_be_of_one_kind_in_all_files(

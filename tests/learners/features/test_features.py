@@ -221,7 +221,7 @@ def test_bad_features_are_refused_with_the_way_out(rng: np.random.Generator) -> 
     assert "`max_leaves`" in refusal(learn_log, log, features=["age"], max_leaves=0)
     assert "needs `features`" in refusal(learn_log, log, honest=True)
     refused = refusal(learn_on_cluster, "log.parquet", features=["age"], honest=True)
-    assert "`honest` is for" in refused
+    assert "`honest` works only with" in refused
     times = log.append_column("day", pa.array([0] * len(log)).cast(pa.timestamp("s")))
     assert "the hour" in refusal(learn_log, times, features=["day", "age"])
     events = Events.of(["u"], ["home"], ["tea"], [1.0])
