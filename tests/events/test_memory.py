@@ -22,31 +22,31 @@ def written(query: str, path: Path, options: str) -> Path:
 
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pretend that 100 MB are free."""
-    monkeypatch.setattr(memory, "usable_bytes", lambda: 10**8)
+    """Pretend that 10 MB are free."""
+    monkeypatch.setattr(memory, "usable_bytes", lambda: 10**7)
 
 
 BOMBS = {
-    "rows.parquet": (f"{ROWS} FROM range(20000000)", "FORMAT parquet", "20,000,000 rows"),
+    "rows.parquet": (f"{ROWS} FROM range(2000000)", "FORMAT parquet", "2,000,000 rows"),
     "rows.csv.gz": (
-        f"{ROWS} FROM range(1000000)",
+        f"{ROWS} FROM range(100000)",
         "FORMAT csv, COMPRESSION gzip",
-        "1,000,000 rows",
+        "100,000 rows",
     ),
     "rows.jsonl.gz": (
-        f"{ROWS} FROM range(700000)",
+        f"{ROWS} FROM range(70000)",
         "FORMAT json, COMPRESSION gzip",
-        "(700,000 rows|does not fit in memory)",
+        "(70,000 rows|does not fit in memory)",
     ),
     "contexts.parquet": (
         "SELECT 'u' || i % 100 AS \"user\", 's' || i AS context, 'a' || i % 2 AS action, "
-        "1.0 AS reward FROM range(100000) t(i)",
+        "1.0 AS reward FROM range(10000) t(i)",
         "FORMAT parquet",
-        "100,000 contexts",
+        "10,000 contexts",
     ),
     "users.parquet": (
         "SELECT 'u' || i AS \"user\", 's' AS context, 'a' || i % 2 AS action, 1.0 AS reward "
-        "FROM range(300000) t(i)",
+        "FROM range(30000) t(i)",
         "FORMAT parquet",
         "so many users",
     ),
@@ -79,8 +79,8 @@ def test_rows_of_a_query_must_fit_into_memory(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("little")
 def test_rows_of_a_file_to_predict_for_must_fit_into_memory(tmp_path: Path) -> None:
-    path = written(f"{ROWS} FROM range(1000000)", tmp_path / "rows.parquet", "FORMAT parquet")
-    with pytest.raises(InputError, match=r"1,000,000 rows needs about .* GB .* may use 0.1 GB"):
+    path = written(f"{ROWS} FROM range(100000)", tmp_path / "rows.parquet", "FORMAT parquet")
+    with pytest.raises(InputError, match=r"100,000 rows needs about .* GB .* may use 0.01 GB"):
         read_contexts(path, columns=["context"], bins={})
 
 
