@@ -52,7 +52,8 @@ def test_the_share_from_which_a_push_is_detected_is_reported(
     assert start <= 0.2
     assert all(row["attacked"] for row in others if row["share"] >= start)
     assert not team["sizes"][SHARES.index(start) - 1]["attacked"]
-    assert team["statement"] == f"The audit finds this attack from {start:.0%} of the accounts on."
+    finds = f"The audit finds this attack from {start:.0%} of the accounts on."
+    assert team["statement"].startswith(finds)
     page = html.unescape(re.sub(r"<[^>]+>", " ", report.read_text(encoding="utf-8")))
     assert page.index("attacked?") < page.index(team["statement"])
     run("audit", log, *options)

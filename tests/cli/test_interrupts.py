@@ -41,6 +41,10 @@ def interrupted(
         text=True,
         start_new_session=True,
     )
+    # The command waits for the signal in a thread, which a busy machine starts late.
+    threads = Path(f"/proc/{process.pid}/task")
+    while process.poll() is None and len(list(threads.iterdir())) < 2:
+        time.sleep(0.01)
     while until is not None and not until.exists() and process.poll() is None:
         time.sleep(0.05)
     time.sleep(after)
