@@ -327,7 +327,7 @@ def hiding_distance(
     """Return the smallest distance between the two worlds that a coalition can attain.
 
     Zero means perfectly hidden. By default there are colluders in both worlds; the distance is then
-    max(0, (1−alpha)·TV − alpha), which `two_sided_adversaries` attain. With ``one_sided``, the
+    max(0, (1−alpha)·TV − alpha), which `two_sided_adversaries` attain. With ``is_one_sided``, the
     ordinary world is known to be free of colluders, as in the paper; the distance is then H = Σ_k
     [(1−alpha) P1(k) − P0(k)]_+, which `one_sided_adversary` attains. For an ordinary action that is
     made to look better, pass ``base = 1 − base − gap``.
