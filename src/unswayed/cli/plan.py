@@ -255,13 +255,11 @@ def _attacks(plan: Plan) -> list[str]:
     return found
 
 
+# Ours: lead of the best action in tests of a plan, in multiples of the target. A policy that is
+# wrong everywhere loses about the lead: with smaller leads, wrong decisions cost less than the
+# target; larger ones are easy to detect.
 HARD_LEAD = 1.3
-"""Ours: lead of the best action in tests of a plan, in multiples of the target. A policy that is
-wrong everywhere loses about the lead: with smaller leads, wrong decisions cost less than the
-target; larger ones are easy to detect."""
-
-WIDEST_LEAD = 0.7
-"""Ours: random worlds cannot have a larger lead."""
+WIDEST_LEAD = 0.7  # Ours: random worlds cannot have a larger lead
 
 
 def _test_words(plan: Plan, context_probabilities: str | None) -> str:

@@ -36,13 +36,12 @@ MAX_ITERATIONS = 50  # Ours; the attacks of the benchmark need fewer than 15
 BUDGET_FACTOR = 2.0  # From the theory: a sound filter removes less good weight than bad
 LARGEST_BUDGET = 0.49  # Ours: upper limit on the removed weight
 
+# Ours: rows this far out may be removed beyond the budget, in case alpha was understated. By
+# Chebyshev at most one good row in a hundred lies there.
 BLATANT_DEVIATIONS = 10.0
-"""Ours: rows this far out may be removed beyond the budget, in case alpha was understated.
-By Chebyshev at most one good row in a hundred lies there."""
-
+# Ours: rows whose largest entry exceeds the typical row's by this factor are dropped at once, since
+# their squares would drown the other rows in rounding errors
 COARSE_FACTOR = 1e6
-"""Ours: rows whose largest entry exceeds the typical row's by this factor are dropped at once,
-since their squares would drown the other rows in rounding errors."""
 
 # Ours: beyond it, or below its inverse, squares may overflow or underflow
 LARGEST_MAGNITUDE = 1e120
@@ -106,8 +105,8 @@ class Look:
         )
 
 
+# A rule that scores which rows cause the excess variance along a direction
 Score = Callable[[Look], Suspicion]
-"""A rule that scores which rows cause the excess variance along a direction."""
 
 
 def prune(
@@ -280,9 +279,9 @@ def in_deviations(distances: FloatArray, variance: float) -> FloatArray:
 
 
 N_SKETCHES = 16  # Ours: random vectors that sketch the density matrix; the theory needs O(log n)
+# Ours: the exponent of a round is this times log d, so that one direction with 2.5 times the noise
+# variance outweighs d noise directions. The theory uses a constant and more rounds.
 SHARPNESS_PER_LOG_DIMENSION = 2.0
-"""Ours: the exponent of a round is this times log d, so that one direction with 2.5 times the noise
-variance outweighs d noise directions. The theory uses a constant and more rounds."""
 
 LONGEST_EPOCH = 4  # Ours: rounds whose covariances are summed in the exponent before it restarts
 # Ours: relative size below which terms of the exponential series are omitted

@@ -151,10 +151,10 @@ def _searched(
 
 
 LANCZOS_TOLERANCE = 1e-2  # Ours: relative error of the top eigenvalue, about that of the thresholds
+# Ours: norm of the random part of the Lanczos starting vector, relative to the previous direction.
+# It is large, so that the search finds a new top direction even if the previous one has hardly
+# changed.
 RANDOM_PART = 0.5
-"""Ours: norm of the random part of the Lanczos starting vector, relative to the previous direction.
-It is large, so that the search finds a new top direction even if the previous one has hardly
-changed."""
 
 # Ours: up to this many columns the covariance matrix is formed and decomposed directly
 SMALL_DIMENSION = 32
@@ -162,9 +162,9 @@ FAR_ROW = 4.0  # Ours: cap on squared distances in column variances, in units of
 # Ours: relative tolerance for the distances of empty rows from the centre, which are equal
 TIE = 1e-9
 
+# Ours: column variances are trusted up to sqrt(2 log d), the expected maximum of d normal numbers,
+# plus this many deviations above their median, in logs
 COLUMN_MARGIN = 1.0
-"""Ours: column variances are trusted up to sqrt(2 log d), the expected maximum of d normal numbers,
-plus this many deviations above their median, in logs."""
 
 # Ours: sqrt(2 log(1/0.05)), allowance by which honest spectra may exceed the limit
 CHANCE_DEVIATIONS = 2.45

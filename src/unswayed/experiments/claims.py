@@ -15,14 +15,9 @@ from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.policy.documents import json_number
 from unswayed.randomness import generator
 
-LEVEL = 0.95
-"""Ours: the usual level of intervals, joint over all comparisons of a claim."""
-
-RESAMPLES = 2000
-"""Ours: bootstrap resamples of the repetitions."""
-
-FEWEST = 5
-"""Ours: with fewer repetitions, no verdict is given."""
+LEVEL = 0.95  # Ours: the usual level of intervals, joint over all comparisons of a claim
+RESAMPLES = 2000  # Ours: bootstrap resamples of the repetitions
+FEWEST = 5  # Ours: with fewer repetitions, no verdict is given
 
 
 class Verdict(StrEnum):
@@ -154,20 +149,12 @@ def log_slope(xs: FloatArray, means: FloatArray) -> float:
 
 
 Judge = Callable[[Results], Claim]
+# A difference that should be positive, from (results, algorithm, series, x), per repetition
 Difference = Callable[[Results, str, str, float], FloatArray]
-"""A difference that should be positive, from (results, algorithm, series, x), per repetition."""
-
-NAIVE = ("naive-ucb", "independent-ucb")
-"""The paper's two naive approaches."""
-
-MARGIN = 0.03
-"""Ours: a tenth of the paper's gap; smaller differences count as none."""
-
-ROOT_SLOPE = -0.45
-"""Ours: the largest accepted slope, -1/2 plus a tolerance of a tenth."""
-
-WIDEST = 0.5
-"""Ours: a wider interval for the slope gives no verdict."""
+NAIVE = ("naive-ucb", "independent-ucb")  # The paper's two naive approaches
+MARGIN = 0.03  # Ours: a tenth of the paper's gap; smaller differences count as none
+ROOT_SLOPE = -0.45  # Ours: the largest accepted slope, -1/2 plus a tolerance of a tenth
+WIDEST = 0.5  # Ours: a wider interval for the slope gives no verdict
 
 
 def compared(

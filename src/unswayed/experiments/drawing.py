@@ -18,8 +18,7 @@ from unswayed.experiments.results import Curve, Results
 from unswayed.reports.style import GREY, STYLE, label_ends, look_of, new_figure
 
 LOSS = "suboptimality for good users"
-FOUR = 4
-"""Ours: four panels are drawn in two rows, so that text stays legible."""
+FOUR = 4  # Ours: four panels are drawn in two rows, so that text stays legible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +44,7 @@ def panels(titles: Mapping[str, str], x_label: str, **look: Any) -> tuple[Panel,
     )
 
 
-Curves = Callable[[Results, Panel], list[Curve]]
-"""Extracts the curves of a panel."""
+Curves = Callable[[Results, Panel], list[Curve]]  # Extracts the curves of a panel
 
 
 def all_curves(results: Results, panel: Panel) -> list[Curve]:

@@ -20,49 +20,39 @@ from unswayed.experiments.claims import (
 from unswayed.experiments.drawing import Panel, panels
 from unswayed.experiments.sweeps import Experiment, along, with_own
 
+# Robust MCB as in Section 3.1: a user's value in a cell is the mean reward of the user's visits to
+# it
 PER_VISIT = "paper-per-visit"
-"""Robust MCB as in Section 3.1: a user's value in a cell is the mean reward of the user's visits to
-it."""
-
+# Robust MCB as printed; ``paper`` differs from it if there are more contexts than actions
 LITERAL = "paper-literal"
-"""Robust MCB as printed; ``paper`` differs from it if there are more contexts than actions."""
 
 COMPARED = with_own("paper", "naive-ucb", "independent-ucb", "oracle")
 CORRUPTION_ROBUST = ("liu", "barbar", "active-arm-elimination")
 
-ASSUMED = 0.1
-"""The paper's: "we set our algorithm to be run with alpha = 0.1"."""
-
-N_USERS = 2303
-"""SA·log(SA)/0.2 at S = A = 10, as in Figure 2, for all true shares."""
+ASSUMED = 0.1  # The paper's: "we set our algorithm to be run with alpha = 0.1"
+N_USERS = 2303  # SA·log(SA)/0.2 at S = A = 10, as in Figure 2, for all true shares
 
 TRUTH_VARIES, BELIEF_VARIES = "assumed 0.1", "true 0.1"
 
+# The slope is tested at gaps of 0.3·sqrt(30 L/T): the paper's gap at the paper's T/L
 SCALED_GAP = (0.3, 30)
-"""The slope is tested at gaps of 0.3·sqrt(30 L/T): the paper's gap at the paper's T/L."""
 
 FREQUENT, RARE = "S = A = 10", "S = 40, A = 5"
+# Attacks that know the algorithm: rewards just inside the trimming limits, shifts below the
+# filter's threshold, and names that would fall into one group if the assignment were not keyed
 KNOWING = ("trim-edge", "hide-in-covariance", "id-grinding")
-"""Attacks that know the algorithm: rewards just inside the trimming limits, shifts below the
-filter's threshold, and names that would fall into one group if the assignment were not keyed."""
 
 BASE = "20% colluders, each learner against its worst attack"
 PER_USER = "interactions per user T/L"
+# A tenth counts as a small share; Theorem 5.1 requires alpha < 1/3
 SMALL_SHARE, LARGEST_SHARE = 0.1, 0.3
-"""A tenth counts as a small share; Theorem 5.1 requires alpha < 1/3."""
-
-BROKEN = 0.15
-"""Ours: half of the paper's gap; a learner with a larger loss counts as broken."""
-
-USER_THRESHOLD = 1000
-"""SA/alpha at S = 20, A = 10, alpha = 0.2."""
-
+BROKEN = 0.15  # Ours: half of the paper's gap; a learner with a larger loss counts as broken
+USER_THRESHOLD = 1000  # SA/alpha at S = 20, A = 10, alpha = 0.2
+# Ours: a third of the paper's gap; preferences count as similar up to this size of tastes
 SMALL_TASTES = 0.1
-"""Ours: a third of the paper's gap; preferences count as similar up to this size of tastes."""
-
+# Ours: losses "before saturation" are between a tenth and nine tenths of the loss of uniform play,
+# about 0.3 at the paper's gap
 UNSATURATED = (0.1 * 0.3, 0.9 * 0.3)
-"""Ours: losses "before saturation" are between a tenth and nine tenths of the loss of uniform play,
-about 0.3 at the paper's gap."""
 
 
 def _scaled_slope(algorithm: str, name: str, reading: str) -> Judge:

@@ -27,8 +27,7 @@ from unswayed.simulation.attacks.base import Attack, Briefing, Knowledge, Turn
 from unswayed.simulation.instances import Instance, named_probabilities
 from unswayed.simulation.simulate import Settings
 
-BASE = 0.5
-"""The paper's: ordinary actions pay B(1/2)."""
+BASE = 0.5  # The paper's: ordinary actions pay B(1/2)
 
 ALPHA = 0.2
 PER_USER = "interactions per user T/L"
@@ -128,26 +127,22 @@ def success(settings: Settings, algorithm: str, attack: str, repetition: int) ->
 
 
 FEW, MANY, PAPERS = "two-sided, 100 users", "two-sided, 1000 users", "one-sided, 2000 users"
+# Gap and number of users of each series
 WORLDS = {FEW: (0.1, 100), MANY: (0.1, 1000), PAPERS: (0.05, 2000)}
-"""Gap and number of users of each series."""
-
+# Largest number of plays that the coalition hides perfectly; a test recomputes them
 HIDDEN_UP_TO = {FEW: 9, MANY: 9, PAPERS: 2}
-"""Largest number of plays that the coalition hides perfectly; a test recomputes them."""
-
+# Plain means, both naive approaches, and the corruption-robust learners of Figure 2(d)
 JUDGED = ("naive-mean", "naive-ucb", "independent-ucb", "liu", "barbar", "active-arm-elimination")
-"""Plain means, both naive approaches, and the corruption-robust learners of Figure 2(d)."""
-
+# Algorithms that the bound covers. It applies to one decision from the data of all users, who are
+# exchangeable; the oracle knows the good users, and Independent UCB decides for each user
+# separately and is evaluated on good users only.
 BOUND = ("paper", *(name for name in JUDGED if name != "independent-ucb"))
-"""Algorithms that the bound covers. It applies to one decision from the data of all users, who are
-exchangeable; the oracle knows the good users, and Independent UCB decides for each user separately
-and is evaluated on good users only."""
-
+# Ours. With 400 repetitions, a share near one half has a standard error (SE) of 0.025. The margin
+# is for up to 90 joint intervals: each extends 3.6 SE to either side, and the largest of 90
+# deviations is about 2.6 SE, so an excess below 6.2 SE cannot be detected. The default learner,
+# with 120 repetitions (SE 0.046), has a claim of its own with 8 intervals of 2.8 SE, which is below
+# the margin.
 MARGIN = 0.16
-"""Ours. With 400 repetitions, a share near one half has a standard error (SE) of 0.025. The margin
-is for up to 90 joint intervals: each extends 3.6 SE to either side, and the largest of 90
-deviations is about 2.6 SE, so an excess below 6.2 SE cannot be detected. The default learner, with
-120 repetitions (SE 0.046), has a claim of its own with 8 intervals of 2.8 SE, which is below the
-margin."""
 
 
 def _bound(series: str, interactions: FloatArray) -> FloatArray:
@@ -179,11 +174,9 @@ def _no_better(name: str, statement: str, learners: tuple[str, ...]) -> Judge:
     )
 
 
-RIGHT_PLAYS = 100
-"""Ours: n of the game. In the proof, n is of the order alpha²/epsilon²."""
-
+RIGHT_PLAYS = 100  # Ours: n of the game. In the proof, n is of the order alpha²/epsilon².
+# Number of plays for which the proof's coalition of 20 % hides a gap of 0.05 perfectly
 HIDDEN_PLAYS = 2
-"""Number of plays for which the proof's coalition of 20 % hides a gap of 0.05 perfectly."""
 
 
 def wins(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:  # noqa: ARG001 - no coalition
@@ -224,16 +217,13 @@ def right_decisions(settings: Settings, algorithm: str, attack: str, repetition:
 
 
 GAMES = {f"S = {s}, A = {a}": (s, a) for s, a in ((256, 4), (4, 256), (16, 16), (64, 64))}
+# S and A of each series
 HIDDEN = {f"S = {s}, A = {a}": (s, a) for s, a in ((8, 2), (2, 8), (8, 8))}
-"""S and A of each series."""
-
-RATIOS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)
-"""Interactions per user, divided by n·min(S, A)."""
-
+RATIOS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # Interactions per user, divided by n·min(S, A)
+# Ours: shares of right decisions that differ by less count as equal. With 40 repetitions of two
+# contexts, a share near 1/8 has a standard error of 0.037, and nine joint intervals extend 2.8
+# standard errors to either side.
 ALIKE = 0.15
-"""Ours: shares of right decisions that differ by less count as equal. With 40 repetitions of two
-contexts, a share near 1/8 has a standard error of 0.037, and nine joint intervals extend 2.8
-standard errors to either side."""
 
 EXPERIMENTS = (
     Experiment(

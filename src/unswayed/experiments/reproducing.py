@@ -47,15 +47,11 @@ from unswayed.processes import Workers
 from unswayed.reports.style import save
 from unswayed.storage import whole_file
 
-FULL_REPETITIONS = 50
-"""The paper's: "averaged over 50 independent experiments"."""
-
-QUICK_REPETITIONS = 6
-"""Ours: wide but valid intervals, within minutes."""
-
+FULL_REPETITIONS = 50  # The paper's: "averaged over 50 independent experiments"
+QUICK_REPETITIONS = 6  # Ours: wide but valid intervals, within minutes
+# Ours: repetitions that are written together, times the sweep's repetition factor; a killed process
+# loses at most this many
 CHUNK = 5
-"""Ours: repetitions that are written together, times the sweep's repetition factor; a killed
-process loses at most this many."""
 
 
 EXPERIMENTS = {
@@ -79,8 +75,8 @@ def find_experiment(name: str) -> Experiment:
     return find(name, EXPERIMENTS, kind="experiment")
 
 
+# Callback with two numbers of repetitions: newly finished ones, and additional expected ones
 Progress = Callable[[int, int], None]
-"""Callback with two numbers of repetitions: newly finished ones, and additional expected ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

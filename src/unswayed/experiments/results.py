@@ -23,16 +23,14 @@ from unswayed.errors import InputError
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.storage import make_folder, whole_file
 
+# Stages: the pilot chooses the strongest attack of each cell; only the main stage is reported
 MAIN, PILOT = "main", "pilot"
-"""Stages: the pilot chooses the strongest attack of each cell; only the main stage is reported."""
-
+# Ours: the attack that harms trimmed means most. It is used where no attack of the pilot has any
+# effect, since it succeeds elsewhere.
 USUALLY_STRONGEST = "nuke"
-"""Ours: the attack that harms trimmed means most. It is used where no attack of the pilot has any
-effect, since it succeeds elsewhere."""
 
 Row = dict[str, Any]
-Key = tuple[int, str, str, int]
-"""Identifies a row: cell number, stage, attack and repetition."""
+Key = tuple[int, str, str, int]  # Identifies a row: cell number, stage, attack and repetition
 
 
 def key_of(row: Row) -> Key:

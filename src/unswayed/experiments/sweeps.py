@@ -21,30 +21,22 @@ from unswayed.simulation.attacks.base import Knowledge
 from unswayed.simulation.attacks.registry import ATTACKS
 from unswayed.simulation.simulate import Settings, run_repetition
 
+# Measured value of one repetition, from (settings, algorithm, attack, repetition)
 Measure = Callable[[Settings, str, str, int], float]
-"""Measured value of one repetition, from (settings, algorithm, attack, repetition)."""
-
+# Ours: the pilot that chooses attacks uses other worlds than the reported results
 MAIN_SEED, PILOT_SEED = 0, 1
-"""Ours: the pilot that chooses attacks uses other worlds than the reported results."""
-
-PILOT_REPETITIONS = 4
-"""Ours: enough to rank attacks unless their effects differ by less than noise."""
-
+PILOT_REPETITIONS = 4  # Ours: enough to rank attacks unless their effects differ by less than noise
+# Ours: the default learner has three tenths of the repetitions, and one pilot repetition. It takes
+# five to ten times the processor time of Robust MCB, and its losses hardly vary at most points.
 OWN_SHARE, OWN_PILOT_REPETITIONS = 0.3, 1
-"""Ours: the default learner has three tenths of the repetitions, and one pilot repetition. It takes
-five to ten times the processor time of Robust MCB, and its losses hardly vary at most points."""
-
-QUICK_OWN_FEWEST = 2
-"""Ours: a quick run plots the default learner without a verdict."""
-
+QUICK_OWN_FEWEST = 2  # Ours: a quick run plots the default learner without a verdict
+# Ours: a quick run has no pilot, which would take half of its time, and uses this attack. It has
+# the largest effect on trimmed means and nearly the largest on plain means.
 QUICK_ATTACK = "nuke"
-"""Ours: a quick run has no pilot, which would take half of its time, and uses this attack. It has
-the largest effect on trimmed means and nearly the largest on plain means."""
-
+# Attacks that know nothing but their aim; the rival of the aim is the best action
 OBLIVIOUS_ATTACKS = tuple(
     name for name, kind in ATTACKS.items() if kind.knows == Knowledge.OBLIVIOUS
 )
-"""Attacks that know nothing but their aim; the rival of the aim is the best action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,8 +30,8 @@ from unswayed.simulation.simulate import Settings
 from unswayed.tallies import Tallies, tally
 
 ALPHA = 0.2
+# The paper's estimates, plain means over all users, and plain means over good users
 MEASURED = ("paper", "naive-mean", "oracle")
-"""The paper's estimates, plain means over all users, and plain means over good users."""
 
 PER_USER = "interactions per user T/L"
 
@@ -110,14 +110,10 @@ def context_error(settings: Settings, algorithm: str, attack: str, repetition: i
     return float(np.abs(estimated - match.instance.context_probabilities).sum())
 
 
-RELATIVE_MARGIN = 0.25
-"""Ours: errors that differ by less than this fraction count as equal."""
-
-QUANTILE = 0.9
-"""The paper's: Proposition 3.1 holds with probability 9/10."""
-
+RELATIVE_MARGIN = 0.25  # Ours: errors that differ by less than this fraction count as equal
+QUANTILE = 0.9  # The paper's: Proposition 3.1 holds with probability 9/10
+# Ours: a fraction of worlds counts as nine tenths if it is smaller by less than this
 WORLDS_MARGIN = 0.05
-"""Ours: a fraction of worlds counts as nine tenths if it is smaller by less than this."""
 
 
 def _quantile_growth(results: Results) -> Claim:
@@ -139,15 +135,12 @@ def _quantile_growth(results: Results) -> Claim:
     )
 
 
+# Ours: the constant in L = Omega(A log A/alpha). With a constant of one, groups have 8 to 20 users,
+# and so many of them collude by chance that trimming falls back to medians in every fourth world.
 USERS_OF_BASE_CASE_1 = 2
-"""Ours: the constant in L = Omega(A log A/alpha). With a constant of one, groups have 8 to 20
-users, and so many of them collude by chance that trimming falls back to medians in every fourth
-world."""
-
+# Ours: factor on the number of repetitions, since shares of worlds are judged: a share of 0.93 then
+# has a standard error of 0.018, and 15 joint intervals extend 3 standard errors to either side
 REPETITIONS_OF_BASE_CASE_1 = 4
-"""Ours: factor on the number of repetitions, since shares of worlds are judged: a share of 0.93
-then has a standard error of 0.018, and 15 joint intervals extend 3 standard errors to either
-side."""
 
 
 def _base_case(
@@ -185,8 +178,8 @@ def _base_case(
 QUIET, FLOODED = "no flooding", "flooding"
 
 N_CONTEXTS, N_ACTIONS = 20, 5
+# Series of Theorem 5.1, nu ∝ j^-(1+gamma), and their names in the simulator
 LAWS = {"uniform": "uniform", "gamma = 1": "zipf:2", "gamma = 2": "zipf:3"}
-"""Series of Theorem 5.1, nu ∝ j^-(1+gamma), and their names in the simulator."""
 
 
 def _complexity(series: str) -> float:
@@ -201,18 +194,11 @@ def _bounds(series: str, interactions: FloatArray | np.float64) -> FloatArray:
 USERS = (125, 250, 500, 1000, 2000)
 INTERACTIONS = (1, 2, 5, 10, 20, 40, 80, 160)
 SHARES = (0.0, 0.2)
-MOST_PLAYS = 160_000
-"""Ours: maximum number of plays per world; all learners converge earlier."""
-
-TARGET = 0.1
-"""Ours: a third of the paper's gap."""
-
-THRESHOLD = 500
-"""SA/alpha at S = A = 10, alpha = 0.2."""
-
+MOST_PLAYS = 160_000  # Ours: maximum number of plays per world; all learners converge earlier
+TARGET = 0.1  # Ours: a third of the paper's gap
+THRESHOLD = 500  # SA/alpha at S = A = 10, alpha = 0.2
+# Ours: above this log-log slope, additional users no longer help; the slope of a perfect gain is -1
 FLAT = -0.25
-"""Ours: above this log-log slope, additional users no longer help; the slope of a perfect gain is
--1."""
 
 
 def _series_of(alpha: float, users: int) -> str:

@@ -172,10 +172,10 @@ def _visitors(tallies: Tallies) -> IntArray:
 
 NO_RIVAL = -1  # Marker for a leader that no rival can overtake
 
+# Ours: the rounding error of a sum of n points is at most n·u·Σ|x| (u the unit roundoff). The mean
+# of a window is a difference of two such sums, and the estimator has the same error again; 8 is
+# twice the resulting factor.
 ROUNDING_FACTOR = 8.0
-"""Ours: the rounding error of a sum of n points is at most n·u·Σ|x| (u the unit roundoff). The mean
-of a window is a difference of two such sums, and the estimator has the same error again; 8 is twice
-the resulting factor."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -43,8 +43,8 @@ class ContextEstimate:
     filtered: MeanEstimate  # the estimate by the spectral filter, one row per active user
 
 
+# A robust mean of rows, called with rows of shape (n_users, n_columns) and alpha
 Multivariate = Callable[[FloatArray, float], ArrayLike]
-"""A robust mean of rows, called with rows of shape (n_users, n_columns) and alpha."""
 
 
 def robust_mean(
@@ -184,8 +184,8 @@ def _fill_rows(
 
 FAILURE_PROBABILITY = 0.1  # The paper's: its estimates hold with probability 9/10
 
+# A robust mean of points, called with points of shape (n_points,) and alpha
 Univariate = Callable[[FloatArray, float], float]
-"""A robust mean of points, called with points of shape (n_points,) and alpha."""
 
 
 def recover_frequent(
@@ -296,9 +296,9 @@ def reward_rows(tallies: Tallies, scales: FloatArray, is_rare: BoolArray) -> Spa
 
 SAMPLED_ENTRIES = 512  # Ours: entries sampled per block to guess the two values of binary rewards
 PIVOT_BITS = 20  # Ours: bits of the pivot for squares; few, so that integers up to 1e7 stay exact
+# Ours: tolerance of the test for two values, relative to their squared distance. Rewards of 0 and 1
+# need none, because their sums are exact.
 TOLERANCE = 1e-6
-"""Ours: tolerance of the test for two values, relative to their squared distance. Rewards of 0 and
-1 need none, because their sums are exact."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,8 +62,8 @@ def instance_complexity(
     return complexity
 
 
+# The paper's: in worlds with a gap of g, methods cannot attain a suboptimality of g/3
 TARGET_PER_GAP = 1 / 3
-"""The paper's: in worlds with a gap of g, methods cannot attain a suboptimality of g/3."""
 
 
 def users_needed(n_contexts: int, n_actions: int, alpha: float) -> int:

@@ -13,22 +13,18 @@ from unswayed.errors import ALPHA, InputError, option
 Floats: TypeAlias = np.float64 | FloatArray  # a number for scalar arguments, an array for arrays
 Integers: TypeAlias = np.int64 | IntArray
 
+# Ours: time and memory grow like the square root of the plays; a billion takes 30 ms
 MAX_INTERACTIONS = 10**9
-"""Ours: time and memory grow like the square root of the plays; a billion takes 30 ms."""
-
+# Ours: a plan has one number per context; ten million take a second and 0.3 GB
 MAX_CONTEXTS, MAX_ACTIONS = 10**7, 10**6
-"""Ours: a plan has one number per context; ten million take a second and 0.3 GB."""
-
-SUM_TOLERANCE = 1e-6
-"""Ours: tolerance for sums of probabilities that are rounded to six digits."""
+SUM_TOLERANCE = 1e-6  # Ours: tolerance for sums of probabilities that are rounded to six digits
 
 EPSILON = option("--epsilon", python="target_suboptimality")
 N_USERS = option("--users", python="n_users")
 N_CONTEXTS = option("--contexts", python="n_contexts")
 N_ACTIONS = option("--actions", python="n_actions")
 
-PAPER_MAX_FRACTION = 1 / 3
-"""The paper's: upper bound on the share of colluders in its theorems."""
+PAPER_MAX_FRACTION = 1 / 3  # The paper's: upper bound on the share of colluders in its theorems
 
 
 def check_gap(gap: ArrayLike, base: ArrayLike) -> tuple[FloatArray, FloatArray]:

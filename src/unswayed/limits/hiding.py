@@ -40,8 +40,8 @@ from unswayed.limits.checks import (
 from unswayed.names import known_keywords
 from unswayed.visible import counted, percent
 
+# Ours: outcomes with a smaller probability, relative to the likeliest, are omitted from sums
 NEGLIGIBLE = 1e-300
-"""Ours: outcomes with a smaller probability, relative to the likeliest, are omitted from sums."""
 
 
 @compiled
@@ -435,9 +435,9 @@ def hiding_hellinger(
     return found
 
 
+# Ours: tolerance for rounding errors, so that a coalition of exactly the required size is large
+# enough
 ROUNDING = 1e-12
-"""Ours: tolerance for rounding errors, so that a coalition of exactly the required size is large
-enough."""
 
 
 def largest_interactions(
@@ -484,11 +484,9 @@ def _capped(plays: int, gap: float) -> int:
     return plays
 
 
+# Ours: the table lists 1, 2, 5, 10, 20, 50, ... plays and those of the answer.
 TABLE_STEPS = (1, 2, 5)
-"""Ours: the table lists 1, 2, 5, 10, 20, 50, ... plays and those of the answer."""
-
-TABLE_REACH = 10
-"""Ours: the table ends at this multiple of the requested number of plays."""
+TABLE_REACH = 10  # Ours: the table ends at this multiple of the requested number of plays
 
 
 @dataclass(frozen=True, slots=True)

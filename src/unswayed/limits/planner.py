@@ -40,21 +40,17 @@ from unswayed.limits.checks import (
 from unswayed.limits.hiding import largest_interactions, smallest_coalition
 from unswayed.names import known_keywords
 
+# The method of Theorem 5.1; plans are for this method, since no other one was calibrated
 PAPER_METHOD = "paper"
-"""The method of Theorem 5.1; plans are for this method, since no other one was calibrated."""
-
+# Ours: losses are assumed normal over repetitions; there are too few repetitions for smaller
+# probabilities
 FAILURE_PROBABILITIES = (0.01, 0.5)
-"""Ours: losses are assumed normal over repetitions; there are too few repetitions for smaller
-probabilities."""
-
+# Standard deviation of one reward in the calibration: the maximum for rewards of 0 and 1
 CALIBRATED_DEVIATION = 0.5
-"""Standard deviation of one reward in the calibration: the maximum for rewards of 0 and 1."""
-
+# The smallest ratio that any order of arrivals can keep, used in the calibration
 SMALLEST_ARRIVAL_RATIO = 2.0
-"""The smallest ratio that any order of arrivals can keep, used in the calibration."""
-
+# Shapes of worlds: frequent contexts only (one estimator), or also rare ones (two estimators)
 SHAPES = ("frequent", "mixed")
-"""Shapes of worlds: frequent contexts only (one estimator), or also rare ones (two estimators)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +66,7 @@ class Traffic:
 
     base: float | None = None
     deviation: float | None = None
-    # C_L, plays of the busiest over those of the least busy user
+    # c_L, plays of the busiest over those of the least busy user
     arrival_ratio: float = SMALLEST_ARRIVAL_RATIO
     is_heavy_tailed: bool = False
     exploration: float = 1.0  # share of the plays that are uniform over the actions
@@ -108,8 +104,7 @@ class Traffic:
         return math.sqrt(self.base * (1.0 - self.base)) / CALIBRATED_DEVIATION
 
 
-EVERYDAY = Traffic()
-"""The traffic of the calibration."""
+EVERYDAY = Traffic()  # The traffic of the calibration
 
 
 def shape_of(n_contexts: int, n_actions: int) -> str:
@@ -210,11 +205,9 @@ def _growth_of(rows: list[dict[str, Any]], kind: str, value: float | None = None
     return max(1.0, *found)
 
 
-FEWEST_USERS = 300
-"""Ours: minimum number of users in the calibration, however small the world."""
-
+FEWEST_USERS = 300  # Ours: minimum number of users in the calibration, however small the world
+# Ours: assumed lead of the best action over the average one, for the cost of exploration
 DEFAULT_LEAD = 0.1
-"""Ours: assumed lead of the best action over the average one, for the cost of exploration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,14 +371,10 @@ def _contested(target: float, traffic: Traffic) -> tuple[float, float]:
     return 2 * target / traffic.scale, 0.5 - target / traffic.scale
 
 
+# Ours: the largest ratio in the calibration; larger ratios are planned as heavy-tailed
 LARGEST_RATIO = 8.0
-"""Ours: the largest ratio in the calibration; larger ratios are planned as heavy-tailed."""
-
-MOST_USERS = 10**9
-"""Ours: maximum number of users of a plan."""
-
-STEPS = 30
-"""Ours: bisection steps; the answer is exact to a billionth of the interval."""
+MOST_USERS = 10**9  # Ours: maximum number of users of a plan
+STEPS = 30  # Ours: bisection steps; the answer is exact to a billionth of the interval
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

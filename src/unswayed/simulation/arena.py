@@ -51,7 +51,7 @@ class Crowd:
     alpha: float  # true share of colluders; the coalition has floor(share * n_users) accounts
     assumed_fraction: float | None = None  # share that learners assume; None for the true share
     arrivals: Arrivals = field(default_factory=Arrivals)
-    # Eps_0: maximum difference between a good user's means and the common ones
+    # eps_0: maximum difference between a good user's means and the common ones
     perturbation: float = 0.0
 
     def __post_init__(self) -> None:

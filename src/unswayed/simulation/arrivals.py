@@ -19,12 +19,9 @@ from unswayed.compiled import compiled
 from unswayed.errors import InputError, option
 from unswayed.names import find
 
-SMALLEST_LIMIT = 2.0
-"""The smallest possible c_L, see above."""
-
+SMALLEST_LIMIT = 2.0  # The smallest possible c_L, see above
+# Ours: standard deviation of log activities; the busiest tenth of the users has 60% of the visits
 ACTIVITY_SPREAD = 1.5
-"""Ours: standard deviation of log activities; the busiest tenth of the users has 60% of the
-visits."""
 
 
 class Order(StrEnum):
@@ -110,8 +107,7 @@ def _by_activity(n_users: int, n_rounds: int, rng: np.random.Generator) -> Itera
         yield np.minimum(np.searchsorted(activities, places), n_users - 1)
 
 
-_IN_TURN, _AT_RANDOM = 0, 1
-"""Indices of orders in ``Order``."""
+_IN_TURN, _AT_RANDOM = 0, 1  # Indices of orders in ``Order``
 
 
 @compiled

@@ -14,8 +14,8 @@ from unswayed.arrays import FloatArray
 from unswayed.errors import InputError, option
 from unswayed.limits.checks import check_context_probabilities
 
+# Ours: the smallest integer for which Student's distribution has finite variance
 HEAVY_DEGREES_OF_FREEDOM = 3.0
-"""Ours: the smallest integer for which Student's distribution has finite variance."""
 
 
 class RewardLaw(StrEnum):
@@ -44,15 +44,12 @@ def draw_rewards(
     return means + scale * rng.standard_t(HEAVY_DEGREES_OF_FREEDOM, means.shape)
 
 
+# Ours: range of random means; at 0 and 1, Bernoulli rewards would have no noise
 LOWEST_MEAN, HIGHEST_MEAN = 0.05, 0.95
-"""Ours: range of random means; at 0 and 1, Bernoulli rewards would have no noise."""
-
+# Ours: interpretation of the paper's "approximately 0.3"; gaps are in [gap, 1.2 gap]
 GAP_SPREAD = 0.2
-"""Ours: interpretation of the paper's "approximately 0.3"; gaps are in [gap, 1.2 gap]."""
-
+# Ours: the largest standard deviation of a Bernoulli reward, so that distributions are comparable
 DEFAULT_DEVIATION = 0.5
-"""Ours: the largest standard deviation of a Bernoulli reward, so that distributions are
-comparable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

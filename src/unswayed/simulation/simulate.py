@@ -28,12 +28,10 @@ from unswayed.simulation.instances import (
     random_instance,
 )
 
+# Ours: a world has a mean for each cell, and a round has a reward for each user and action; a
+# billion of them take 8 GB
 MOST_CELLS, MOST_REWARDS = 10**7, 10**9
-"""Ours: a world has a mean for each cell, and a round has a reward for each user and action; a
-billion of them take 8 GB."""
-
-PAPER_GAP = 0.3
-"""The paper's: "we set the sub-optimality gap in all contexts approximately 0.3"."""
+PAPER_GAP = 0.3  # The paper's: "we set the sub-optimality gap in all contexts approximately 0.3"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,8 +147,8 @@ class Settings(WorldOptions):
         )
 
 
+# The measure: the loss of the final policy, or the regret of good users while learning
 Goal = Literal["suboptimality", "regret"]
-"""The measure: the loss of the final policy, or the regret of good users while learning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,8 +45,8 @@ class ForbiddenKnowledgeError(RuntimeError):
     """Raised if an attack asks for something that it does not claim to know."""
 
 
+# Ours: for unbounded rewards, "the largest reward" is the top mean plus two deviations
 LOUD_DEVIATIONS = 2.0
-"""Ours: for unbounded rewards, "the largest reward" is the top mean plus two deviations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,8 +297,7 @@ def knob(default: N, is_valid: Callable[[N], bool], rule: str) -> N:
     return field(default=default, metadata={"check": check})
 
 
-MEMORY_PER_CELL = 32
-"""Ours: number of past rewards per (context, action) that a replay draws from."""
+MEMORY_PER_CELL = 32  # Ours: number of past rewards per (context, action) that a replay draws from
 
 
 class Replaying(Attack):

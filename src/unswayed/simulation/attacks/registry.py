@@ -91,8 +91,7 @@ class OnOff(Wrapper):
         return (round_number // self.period) % 2 == 1
 
 
-DEFAULT_INNER = "push"
-"""Ours: default inner attack of wrappers."""
+DEFAULT_INNER = "push"  # Ours: default inner attack of wrappers
 
 ATTACKS: dict[str, type[Attack]] = {
     kind.name: kind

@@ -281,12 +281,10 @@ class Ladder(Shifting):
         self.sizes += self.height * rng.permutation(places)[:, None]
 
 
+# Ours: finite substitute for an edge at infinity, where trimming no longer covers the coalition
 FARTHEST_EDGE = 5.0
-"""Ours: finite substitute for an edge at infinity, where trimming no longer covers the
-coalition."""
-
+# Ours: maximum number of cells over all accounts that are kept in memory (0.6 GB)
 LARGEST_MEMORY = 50_000_000
-"""Ours: maximum number of cells over all accounts that are kept in memory (0.6 GB)."""
 
 
 def trim_edge(*, alpha: float, trim: float) -> float:
@@ -387,8 +385,8 @@ class TrimEdge(Replaying):
         table[seen, actions[seen]] = rewards
 
 
+# Signs of the lies on target and rival
 DIRECTIONS = {"up": (1.0, 0.0), "down": (0.0, -1.0), "both": (1.0, -1.0)}
-"""Signs of the lies on target and rival."""
 
 
 class ShiftedReplay(Replaying):
