@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unswayed.arrays import FloatArray
-from unswayed.estimators.spectrum import top_eigenpair
+from unswayed.estimators.spectral_filter import top_eigenpair
 
 TOLERANCE = 1e-3
 

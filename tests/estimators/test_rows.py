@@ -12,8 +12,7 @@ from scipy.linalg import expm
 from tests.estimators.samples import normal_rows, sparse_rows
 from unswayed.estimators import spectral_filter
 from unswayed.estimators.rows import SparseRows, as_rows
-from unswayed.estimators.spectral_filter import exponential_times
-from unswayed.estimators.spectrum import WeightedRows
+from unswayed.estimators.spectral_filter import WeightedRows, exponential_times
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])

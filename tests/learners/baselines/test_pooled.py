@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from tests.learners.baselines.scenes import bernoulli_arrivals, small_setting
-from unswayed.learners.baselines import NaiveMean, NaiveUCB, ThompsonSampling
-from unswayed.learners.baselines.tables import PooledMeans
+from unswayed.learners.baselines import NaiveMean, NaiveUCB, PooledMeans, ThompsonSampling
 
 Streams = Callable[..., np.random.Generator]
 
