@@ -109,7 +109,7 @@ def test_honest_points_with_a_heavy_tail_are_covered(rng: np.random.Generator) -
 
 @pytest.mark.parametrize("n", [200, 2000])
 def test_widths_are_near_the_minimum_for_any_method(rng: np.random.Generator, n: int) -> None:
-    """Minimum: means of the n − k smallest and largest points −/+ sqrt(2·log(18/δ)) errors."""
+    """The minimum is given by the means of the n − k smallest and of the n − k largest points."""
     k = n // 10
     for points, known in (
         (rng.binomial(10, 0.5, n) / 10.0, {"value_range": (0.0, 1.0)}),

@@ -236,7 +236,7 @@ class Plan:
     traffic: Traffic
     lead: float  # mean reward of the best action minus that of the average one
     n_users: int
-    users_given: bool  # or as many as needed
+    users_given: bool  # whether ``n_users`` was given, not computed
     users_needed: int  # number that the calibrated constants require
     complexity: float  # K(B)
     effective_corruption: float  # the paper's max(SA/L, alpha)

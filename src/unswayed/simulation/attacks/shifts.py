@@ -151,7 +151,7 @@ class Framing(Shifting):
         ranked = np.sort(briefing.mean_rewards, axis=1)
         gaps = ranked[:, -1] - ranked[:, -2]
         net = 1.0 - self.decoys * (1.0 + self.reach)
-        # Best and runner-up are shifted by half of it each.
+        # The pull is divided equally between best and runner-up.
         pull = self.strength * gaps / (2.0 * max(briefing.alpha, 1e-12) * net)
         self._pull = pull[:, None] * np.sign(self.direction)
 
