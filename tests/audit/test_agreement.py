@@ -50,6 +50,6 @@ def test_p_values_hold_their_level_without_a_coalition(rng: np.random.Generator)
     tallies, _ = _log(rng, 0)
     found = find_agreement(tallies, _learned(tallies), rng=generator(0, "a"))
     for level in (0.01, 0.05):
-        # At most the level, up to a deviation that chance passes once in a thousand.
+        # The share of p-values below a level exceeds it with a probability of one in a thousand.
         allowed = stats.binom.ppf(0.999, N_USERS, level)
         assert (found.p_values < level).sum() <= allowed

@@ -1,4 +1,4 @@
-"""Alarms: raised by a coalition, never by a handful of accounts."""
+"""Alarms: raised by a coalition, never by a few accounts."""
 
 import re
 from dataclasses import replace
@@ -46,7 +46,7 @@ def test_an_alarm_needs_as_many_accounts_as_the_share_states(attacked: Audit) ->
 
 @pytest.mark.parametrize("n_accounts", [3, LEAST_ACCOUNTS - 1])
 def test_few_loud_accounts_cannot_raise_an_alarm(n_accounts: int) -> None:
-    # The same ten items with five stars each: maximal lockstep.
+    # All rate the same ten items with five stars, which is maximal lockstep.
     drawn = market(np.random.default_rng(2), n_groups=0)
     table = drawn.table()
     bots = pa.table(

@@ -1,4 +1,4 @@
-"""Logs in which users chose: shared ratings, shared targets, shared habits, or none of these."""
+"""Audits of logs in which users chose: lockstep, shared targets and habits, and clean logs."""
 
 from dataclasses import replace
 
@@ -54,7 +54,7 @@ def test_paid_groups_rank_above_others_over_all_and_within_items(
     assert _within_items(found, drawn) > 0.95
     assert found.is_flagged[drawn.is_paid].mean() > 0.5
     assert found.is_flagged[~drawn.is_paid].mean() < 0.01
-    # The negative control: activity alone does not give an account away.
+    # The negative control: activity alone ranks paid accounts much worse.
     activity = drawn.ratings().activity.astype(float)
     assert area_under_curve(activity, drawn.is_paid) < 0.6
 
@@ -108,9 +108,33 @@ def test_likes_are_audited_by_what_accounts_chose(rng: np.random.Generator) -> N
             assert found.is_flagged[drawn.is_paid].mean() > 0.5
 
 
+def test_items_that_nearly_everybody_likes_do_not_hide_groups(rng: np.random.Generator) -> None:
+    """Nine in ten accounts like the most popular item, which two accounts can share only once.
+
+    The negative control is the same log without paid accounts.
+    """
+    n_honest, n_paid = 1_500, 60
+    users = np.repeat(np.arange(n_honest), 8)
+    items = np.minimum(rng.zipf(1.5, len(users)), 3_000)
+    paid = np.repeat(n_honest + np.arange(n_paid), 10)
+    targets = np.concatenate([rng.choice(15, 10, replace=False) for _ in range(n_paid)]) + 4_000
+    for n in (0, len(paid)):
+        likes = ratings_of(
+            np.append(users, paid[:n]),
+            np.append(items, targets[:n]),
+            np.ones(len(users) + n),
+            None,
+            n_users=n_honest + n_paid,
+            n_items=4_015,
+        )
+        is_flagged = find_coordination(likes).is_flagged
+        assert is_flagged[n_honest:].mean() == (1.0 if n else 0.0)
+        assert is_flagged[:n_honest].mean() < 0.01
+
+
 def test_the_order_of_rows_and_of_accounts_changes_nothing(rng: np.random.Generator) -> None:
     drawn = market(rng, n_honest=400, n_groups=3)
-    # Several ratings of an item by one account differ: the first one counts.
+    # Of several ratings of an item by one account, the first one counts.
     pairs = drawn.users * drawn.n_items + drawn.items
     _, first = np.unique(pairs, return_index=True)
     drawn = drawn._replace(

@@ -42,7 +42,7 @@ def test_the_share_from_which_a_push_is_detected_is_reported(
     assert (none["accounts"], none["detected"], none["naive_shift"]) == (0, None, 0.0)
     for row in others:
         assert row["accounts"] == round(row["share"] / (1.0 - row["share"]) * 600)
-        # Members say 1 where 0.25 was the mean, so the mean moves by 0.75 times their share.
+        # Members report 1 where the mean was 0.25, so it moves by 0.75 times their share.
         assert row["naive_shift"] == pytest.approx(0.75 * row["share"], abs=0.03)
         if row["attacked"]:
             assert abs(row["robust_shift"]) < row["naive_shift"] / 2

@@ -69,7 +69,7 @@ def test_an_unknown_regime_is_refused() -> None:
 
 
 def test_few_users_who_rate_often_choose_for_themselves(rng: np.random.Generator) -> None:
-    """With fewer users than items, uniform play cannot be tested per user, but per item."""
+    """With fewer users than items, uniform play cannot be tested by user, only by item."""
     popularity = (1.0 + rng.permutation(600)) ** -0.8
     chosen = [rng.choice(600, p=popularity / popularity.sum(), size=80) for _ in range(300)]
     evenly = [rng.choice(600, size=80) for _ in range(300)]

@@ -55,7 +55,7 @@ def test_bots_are_found_with_their_target_and_cost(
     assert told["share"]["low"] <= 0.1 <= told["share"]["high"] + 0.05
     top = told["items"][0]
     assert (top["action"], top["direction"]) == ("item 7", "up")
-    # A tenth of the accounts say 1 where 0.04 is usual.
+    # A tenth of the accounts report 1 where the mean is 0.04.
     assert top["shift"] == pytest.approx(0.096, abs=0.03)
     assert {"context", "naive", "robust", "cost"} <= set(told["changed"][0])
     assert "item 7" in {change["naive"] for change in told["changed"]}
@@ -145,7 +145,7 @@ def test_one_user_or_equal_rewards_are_refused(tmp_path: Path) -> None:
 def test_cases_go_out_and_reviews_come_back(
     reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Reviewed cases are left out of the next list; the file of cases is CSV or JSON."""
+    """Accounts reviewed as honest are left out of the next list of cases, in CSV or JSON."""
     unswayed("audit", reviews, "--cases", tmp_path / "cases.json")
     cases = json.loads((tmp_path / "cases.json").read_text(encoding="utf-8"))
     assert all(case["case"].startswith("case-") and case["reason"] for case in cases)

@@ -66,7 +66,7 @@ def test_a_log_is_recognised_and_the_next_week_is_another_one(
     assert later["fitting"]["how"] == "as it is"
     for one in (same, later):
         (robust,) = [e for e in one["estimates"] if e["robust"] and e["estimator"] == "dr"]
-        # The best item of each context brings 0.13, all of them 0.049 on average.
+        # The mean reward is 0.13 for the best item of each context, and 0.049 over all items.
         assert robust["uplift"]["low"] <= 0.081 <= robust["uplift"]["high"]
         assert robust["uplift"]["estimate"] == pytest.approx(0.081, abs=0.03)
     past = told(capsys, folder / "week.parquet", *policy, "--holdout", 0.4)

@@ -48,11 +48,11 @@ def test_intervals_hold_as_often_as_stated(rng: np.random.Generator) -> None:
     half = np.full(500, 0.5)
     for _ in range(n_logs):
         users = np.repeat(np.arange(100), 5)
-        own = rng.normal(0.5, 0.2, 100)[users]  # plays of a user go together
+        own = rng.normal(0.5, 0.2, 100)[users]  # plays of a user are correlated
         ratios = 4.0 * (rng.integers(4, size=500) == 0)
         found = _value(Terms(users, half, ratios, own - half), np.ones(100))
         held += found.low <= 0.5 <= found.high
-    # A binomial count with p = .95 lies above this except once in a thousand.
+    # A binomial count with p = .95 is below this once in a thousand times.
     assert held / n_logs > 0.95 - 3.1 * np.sqrt(0.95 * 0.05 / n_logs)
     assert held < n_logs
 

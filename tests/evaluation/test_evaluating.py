@@ -70,7 +70,7 @@ def test_intervals_hold_under_lies_about_the_evaluated_actions(
     true = uplift_of(TARGET)
     found = evaluate_policy(log_with(rng, lies), policy_that_plays(TARGET), alpha=0.2)
     naive, robust = found.naive.uplift, found.honest.uplift
-    # The negative control: the plain estimate is off by a fifth of the lies' size.
+    # The negative control: the bias of the plain estimate is a fifth of the size of the lies.
     assert abs(naive.estimate - true) > 0.05
     assert not naive.low <= true <= naive.high
     assert robust.low <= true <= robust.high
@@ -95,7 +95,7 @@ def test_intervals_hold_under_quiet_lies(
     assert robust.low <= true <= robust.high
     assert found.condition == "if at most 20% of the accounts collude"
     assert found.condition in found.statement
-    # A fifth of lies about a difference of two means of single clicks could move it by .4.
+    # A fifth of liars could move the difference of two means of clicks by .4.
     assert robust.high - robust.low < 0.25
 
 
@@ -144,7 +144,7 @@ def test_more_colluders_leave_wider_intervals_until_the_sign_is_open(
 
 
 def test_a_policy_of_this_log_is_cross_fitted_and_others_are_not(rng: np.random.Generator) -> None:
-    """All actions have equal means; without cross-fitting an uplift appears."""
+    """All actions have equal means; without cross-fitting the estimated uplift is positive."""
     alike = np.full((S, A), 0.3)
     events = log_with(rng, means=alike)
     policy = RobustMCB(alpha=0.05).fit(events).policy()
@@ -155,7 +155,7 @@ def test_a_policy_of_this_log_is_cross_fitted_and_others_are_not(rng: np.random.
     unknown = evaluate_policy(events, replace(policy, source={}), alpha=0.0)
     assert "it may have been learned from this log" in unknown.statement
     assert unknown.honest == same.honest
-    # The negative control: the best of five in ten contexts, each with an error of .02.
+    # The negative control: a maximum over five actions with standard errors of .02 is biased.
     elsewhere = replace(policy, source=policy_that_plays(BEST).source)
     naive = evaluate_policy(events, elsewhere, alpha=0.0)
     assert naive.fitting == "as it is"
@@ -187,7 +187,7 @@ def test_a_holdout_is_learned_from_the_past_and_evaluated_on_the_rest(
     found = evaluate_policy(events, policy, alpha=0.1, holdout=0.5)
     assert found.fitting == "holdout"
     assert found.n_events == len(halves[1])
-    # Learned from the past: it plays action 0, which by now brings .2, while the mean is .26.
+    # The policy plays action 0, whose mean is .2 in the second half, where all average .26.
     assert {one.action for one in found.contexts} == {0}
     assert found.honest.uplift.low <= -0.06 <= found.honest.uplift.high < 0.0
     for share, sentence in ((0.0, "above 0 and below 1"), (1.5, "above 0 and below 1")):
@@ -246,7 +246,7 @@ def test_poorly_covered_policies_are_reported_by_their_width(
 ) -> None:
     """A rarely played action causes a warning only if chance could explain its uplift."""
     told = []
-    for n in range(3):  # chance explains no uplift in all but one log of twenty
+    for n in range(3):  # a log in twenty has a significant uplift by chance
         rng = streams(n)
         events = log_with(rng)
         kept = (events.actions != 2) | (rng.random(len(events)) < 0.04)
@@ -264,7 +264,7 @@ def test_poorly_covered_policies_are_reported_by_their_width(
 
 
 def test_a_policy_without_any_logged_action_is_refused(rng: np.random.Generator) -> None:
-    """Half of the policy is evaluated; missing actions count as the mean of their context."""
+    """If some actions are missing, they count as the mean of their context."""
     events = log_with(rng)
     kept = events.actions != 2
     some = replace(events.rows(kept), propensities=np.full(int(kept.sum()), 0.25))
@@ -305,7 +305,7 @@ def test_intervals_hold_where_users_met_the_action_once_or_twice() -> None:
         found = evaluate_policy(events, table, alpha=0.2)
         true = float(means[0] - means.mean())
         assert found.honest.uplift.low <= true <= found.honest.uplift.high
-        # The negative control: the plain estimate is off by more than a tenth.
+        # The negative control: the plain estimate has an error above a tenth.
         assert found.naive.uplift.low > true
 
 

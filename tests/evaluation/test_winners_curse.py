@@ -1,4 +1,4 @@
-"""Policies evaluated on the log they were chosen on: intervals have the stated coverage."""
+"""Policies evaluated on the log that they were learned from: coverage of the intervals."""
 
 from collections.abc import Callable
 from dataclasses import replace

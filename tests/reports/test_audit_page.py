@@ -1,4 +1,4 @@
-"""The report: one file that fetches nothing, runs nothing, and escapes labels."""
+"""The report: a single file that loads nothing, and in which labels are escaped."""
 
 import base64
 import hashlib
@@ -48,7 +48,7 @@ def test_nothing_is_fetched_and_nothing_of_the_log_is_run(page: str) -> None:
     body, script, end = re.split(r"<script>|</script>", page)
     assert not re.search(r"<(script|img|link|iframe|object|embed|form)\b", body + end)
     assert not re.search(r"\son\w+=", re.sub(r">[^<]*<", "><", body + end))
-    # The one script is the page's own: nothing of the log is in it.
+    # The only script is a constant that contains nothing from the log.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in page
     addresses = set(re.findall(r"https?://[^\s\"'<]+", page))
@@ -56,7 +56,7 @@ def test_nothing_is_fetched_and_nothing_of_the_log_is_run(page: str) -> None:
     assert "default-src 'none'" in page
 
 
-def test_the_answer_comes_first_and_error_rates_are_said(page: str, audit: Audit) -> None:
+def test_the_result_comes_first_and_error_rates_are_stated(page: str, audit: Audit) -> None:
     text = html.unescape(re.sub(r"<[^>]+>", " ", page))
     places = [text.index(word) for word in ("were found", "Plain means decide", "Items: shift")]
     assert places == sorted(places)
@@ -88,7 +88,7 @@ def test_pictures_escape_their_labels() -> None:
     assert text_of("a\x00\u202eb") == "a\\x00\\u202eb"
 
 
-def test_a_browser_shows_it_without_complaint(page: str, tmp_path: Path) -> None:
+def test_a_browser_shows_it_without_errors(page: str, tmp_path: Path) -> None:
     chromium = shutil.which("chromium")
     assert chromium is not None, "scripts/install-system-packages installs it"
     path, shot = tmp_path / "report.html", tmp_path / "shot.png"
@@ -104,7 +104,7 @@ def test_a_browser_shows_it_without_complaint(page: str, tmp_path: Path) -> None
     ]
     seen = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert shot.stat().st_size > 5_000
-    # Console messages of the page; blocked styles and scripts would be listed here.
+    # Messages in the console would include blocked styles and scripts.
     assert "CONSOLE" not in seen.stderr
     dumped = subprocess.run(
         [*command[:-2], "--dump-dom", command[-1]],
@@ -143,7 +143,7 @@ def test_tables_are_sorted_filtered_and_downloaded_without_a_network(
         )
         assert all(name in text for text in left)
         assert len(left) < len(scores)
-        # The saved file: the whole table, filtered or not.
+        # The saved file contains the whole table, also if it is filtered.
         tab.value(
             "window.Blob = class extends Blob"
             " { constructor(p, o) { super(p, o); window.saved = p[0] } }; 1"

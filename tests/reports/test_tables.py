@@ -36,7 +36,7 @@ def test_progress_is_silent_off_a_terminal(capsys: pytest.CaptureFixture[str]) -
 def test_numbers_and_labels_are_never_broken(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """4.459e-21 cut off after its 2 means something else; so does half a label."""
+    """4.459e-21 without its last digit is another number."""
     monkeypatch.setenv("COLUMNS", str(width))
     rows = [[f"context-{n}", 4.459e-21, "a-long-label", "MegaCola", 0.25, rate(0.5)] for n in "ab"]
     names = ["context", "p", "action", "runner-up", "mean", "share"]

@@ -1,1 +1,1 @@
-"""Whether a log was attacked, by about how many accounts, on what, and what it cost."""
+"""Audits: whether a log was attacked, by which accounts, on which items, and at what cost."""

@@ -1,4 +1,4 @@
-"""Audit of a log: read it, infer the regime, find accounts, and report their actions."""
+"""Audits: read a log, infer who chose the actions, find colluding accounts, and report them."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def audit_log(
     on_step("reading")
     reading = read(source)
     events, shape = replace(reading.events, times=reading.times), None
-    # Unanswerable requests are refused before any work is done.
+    # Bad requests are refused before any work is done.
     is_earlier = None if since is None else earlier_rows(events, since)
     if injection is not None:
         target_code(events, injection)

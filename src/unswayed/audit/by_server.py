@@ -1,8 +1,8 @@
-"""Audits of logs whose actions the server chose, by the coalitions that the learner found.
+"""Audits of logs in which the server chose the actions, based on the learner's coalitions.
 
-There, the choice of items carries no information. The evidence is the log-likelihood gain of
-an account's rewards under the model of a coalition over that of honest users. Its null distribution
-comes from accounts with the same plays and rewards permuted among accounts that are not flagged.
+The actions that an account met carry no information; its rewards do. The score is the
+log-likelihood ratio of the rewards under the models of a coalition and of honest users. Its null
+distribution is obtained by permuting rewards among accounts that are not flagged.
 """
 
 from __future__ import annotations
@@ -48,51 +48,47 @@ ACCUSED = 0.5
 """Accounts that keep less than this weight are flagged."""
 
 LEAST_MET = 0.2
-"""Ours: minimum share of visitors of an item for comparisons."""
+"""Ours: lower bound on the share of the accounts that met the target of a lie."""
 
 LEAST_NULLS = 20_000
-"""Ours: minimum number of null accounts, with permuted rewards, behind a p-value."""
+"""Ours: minimum number of accounts with permuted rewards from which p-values are computed."""
 
 FALSE_DISCOVERIES = 0.01
-"""Ours: false discovery rate of accounts that get a reason without being flagged."""
+"""Ours: false discovery rate at which accounts that are not flagged get a reason."""
 
 QUIET = "quiet coalition"
 
 EACH = 1.0
-"""Ours: evidence per member, in nats, beyond which a coalition that costs nothing is flagged, in
-addition to those that the learner flags. None of 49 clean logs has such a coalition
-(``worlds.production``, ``worlds.wild``, part validation)."""
+"""Ours: nats per member from which a coalition is flagged although no decision depends on it. None
+of 49 clean logs has such a coalition (``worlds.production``, ``worlds.wild``, part
+``validation``)."""
 
 NAMED = 0.5
-"""Ours: nats for each account from which those of a coalition against several actions are flagged.
-Tastes, which concern several actions, make groups of .11 to .35 in large logs, and coalitions have
-.52 and more (``worlds.production``, part development)."""
+"""Ours: nats per member from which the members of a coalition that lies about several actions are
+flagged one by one. In large logs, groups with a shared taste have .11 to .35, coalitions .52 and
+more (``worlds.production``, part ``development``)."""
 
 NEARLY_NONE = 0.005
-"""Ours: share of accounts below which a statement says "very few"."""
+"""Ours: share of the accounts that statements call very few."""
 
 LARGEST_SHARE = 0.5
-"""Upper end of every interval of the share: a colluding majority cannot be detected."""
+"""Upper bound on the share: a colluding majority cannot be told from an honest one."""
 
 
 class Agreement(NamedTuple):
-    """Suspicion of every account."""
+    """Evidence against every account."""
 
     evidence: FloatArray  # shape (n_users,), largest log-odds of membership, at least 0
     by_coalition: FloatArray  # shape (n_coalitions, n_users), log-odds in the order of the lies
-    # Shape (n_users,), shares of null accounts with at least as much evidence, adjusted for the
-    # number of accounts (Benjamini and Hochberg): below any level, at most that share of accounts
-    # is there by chance.
+    # Shape (n_users,): shares of accounts with permuted rewards that have as much evidence or more,
+    # adjusted for the number of accounts (Benjamini and Hochberg).
     p_values: FloatArray
 
 
 def find_agreement(
     tallies: UserTallies, estimates: Estimates, *, rng: np.random.Generator
 ) -> Agreement:
-    """Score every account by agreement in rewards with the coalitions that the learner found.
-
-    ``estimates`` are those of ``learn_bounded``, whose model judges accounts.
-    """
+    """Score every account by the model of the coalitions in the ``estimates`` of the learner."""
     model: Model = estimates.model
     by_coalition = np.concatenate(tallies.blocks.map_blocks(_evidence, model), axis=1)
     evidence = by_coalition.max(axis=0, initial=0.0)
@@ -115,10 +111,7 @@ def _evidence(tallies: Tallies, model: Model) -> FloatArray:
 
 
 def _dealt(sample: Tallies, is_donor: BoolArray, rng: np.random.Generator) -> Tallies:
-    """Permute rewards among entries of the same cell with the same number of plays.
-
-    Entries without a donor keep their own.
-    """
+    """Replace rewards by those of random donors with as many plays of the same cell, if any."""
     plays = np.rint(sample.plays).astype(np.int64)
     most = int(plays.max(initial=0)) + 1
     kinds = np.unique(sample.cells * most + plays, return_inverse=True)[1]
@@ -133,18 +126,18 @@ def _dealt(sample: Tallies, is_donor: BoolArray, rng: np.random.Generator) -> Ta
 
 
 class _Lie(NamedTuple):
-    """What a coalition lies about.
+    """What a coalition lies about, and whether it and its members are flagged.
 
-    The learner may only suspect it because no decision depends on it; an audit flags it then, too,
-    if the evidence is clear. If the learner removes weight from many accounts without clear
-    evidence against any, nobody is flagged.
+    The learner only suspects a coalition on which no decision depends. An audit flags it if the
+    evidence is clear. A coalition can be flagged although the evidence against each of its members
+    is weak; then no account is flagged.
     """
 
     name: str
     items: str
     accounts: float
     is_flagged: bool
-    is_named: bool  # whether its members are flagged
+    is_named: bool  # whether its members are flagged, too
     plays: FloatArray  # shape (n_users,), of these items
     means: FloatArray  # shape (n_users,), of their rewards
     mean: float  # over all accounts
@@ -154,23 +147,25 @@ class _Lie(NamedTuple):
 def audit_server(
     log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray, *, stated: float | Auto
 ) -> Audit:
-    """Audit a log by the weight that the learner removes, and by agreement in rewards.
+    """Audit a log in which the server chose the actions.
 
-    The search does not depend on the ``stated`` share, which is an upper end if nothing is found.
+    The ``stated`` share is the upper end of the interval if nothing is found; the search does not
+    depend on it.
     """
     events, tallies = log.events, log.tallies
-    # An account with events after its review as honest can still be flagged.
+    # Accounts that were reviewed as honest can still be flagged for later events.
     is_honest = np.bincount(events.users[~is_cleared], minlength=events.n_users) == 0
+    reviewed = Reviewed(is_fake, is_honest)
     learned = learn_policy(
         tallies,
         design_of_log(tallies, "auto"),
         alpha="auto",
         method=DEFAULT_METHOD,
-        reviewed=Reviewed(is_fake, is_honest) if (is_fake | is_honest).any() else None,
+        reviewed=reviewed if (is_fake | is_honest).any() else None,
     )
     policy, weights = learned.policy, learned.estimates.user_weights
     agreement = find_agreement(tallies, learned.estimates, rng=generator(0, "audit"))
-    lies = _lies(log, learned, agreement, is_fake)
+    lies = _lies(log, learned, agreement, reviewed)
     told = policy.source["evidence"]["lies"]
     is_named = is_fake.copy()
     for lie, said, odds in zip(lies, told, agreement.by_coalition, strict=True):
@@ -219,10 +214,9 @@ def audit_server(
 def _share(lies: list[_Lie], weights: FloatArray, stated: float | Auto) -> Interval:
     """Return the share of accounts that collude, with an interval.
 
-    The lower end counts accounts with a weight below .1. The upper end adds suspected accounts and,
-    in proportion, members who never met the target of the lies, if that exceeds the learner's
-    estimate. If no coalition was found, the upper end is the stated share, if any: hidden accounts
-    cannot be counted.
+    The lower end counts accounts with a weight below .1. The upper end includes suspected accounts
+    and an estimate of the members who never met the target of the lies. If no coalition was found,
+    it is the stated share, if any, because hidden accounts cannot be counted.
     """
     n_users, clear = len(weights), [lie for lie in lies if lie.is_flagged]
     if not clear:
@@ -238,9 +232,9 @@ def _share(lies: list[_Lie], weights: FloatArray, stated: float | Auto) -> Inter
 
 
 def _lies(
-    log: AuditedLog, learned: Learned, agreement: Agreement, is_fake: BoolArray
+    log: AuditedLog, learned: Learned, agreement: Agreement, reviewed: Reviewed
 ) -> list[_Lie]:
-    """Return the lies of the model's coalitions, in their order."""
+    """Return the lies of the coalitions, in the order of the model."""
     lies = []
     weights = learned.estimates.user_weights
     coded = learned.estimates.evidence["lies"]
@@ -259,8 +253,9 @@ def _lies(
         usual = float(rest @ means / max(float(rest.sum()), 1e-9))
         n, nats = lie["accounts"], lie["nats"]
         is_flagged = not is_suspected(lie) or nats >= max(CLEAR, EACH * n)
-        stands_out = len(lie["actions"]) == 1 or nats >= NAMED * n or (odds[is_fake] > 0.0).any()
-        is_named = is_flagged and bool(stands_out)
+        verdict = reviewed.verdict(special.expit(odds))
+        stands_out = len(lie["actions"]) == 1 or nats >= NAMED * n or verdict == "fake"
+        is_named = is_flagged and stands_out
         name = name if is_flagged else f"suspected: {name}"
         lies.append(_Lie(name, items, n, is_flagged, is_named, plays, means, mean, usual))
     return lies
@@ -269,14 +264,14 @@ def _lies(
 def _in_words(
     lies: list[_Lie], weights: FloatArray, agreement: Agreement, is_fake: BoolArray
 ) -> tuple[list[str], list[str]]:
-    """Return the group and the reason of each account; empty for accounts without one."""
+    """Return the group of each account and the reason, empty where there is none."""
     groups, reasons = [""] * len(weights), [""] * len(weights)
     is_out, is_clear = weights < ACCUSED, agreement.p_values <= FALSE_DISCOVERIES
     clear = np.array([lie.is_named for lie in lies], dtype=np.bool_)
     for code in np.flatnonzero(is_out | (agreement.evidence > 0.0)).tolist():
         odds = agreement.by_coalition[:, code]
-        # A flagged account belongs to a coalition whose members are flagged, any other account to
-        # one whose members are not.
+        # Flagged accounts are assigned to coalitions whose members are flagged, other accounts to
+        # the rest.
         odds = np.where(clear == is_out[code], odds, 0.0)
         best = int(odds.argmax()) if odds.any() else -1
         if best < 0 and is_fake[code]:
@@ -373,7 +368,7 @@ def _statement(
 
 
 def _hidden(learned: Learned) -> str:
-    """Return the share of accounts that could hide from every method, as a sentence if any."""
+    """Return a sentence on the share of accounts that no method can detect; empty if unknown."""
     unknown = learned.unknown_fraction
     share = None if unknown is None else unknown.hidden_from
     if share is None or share >= LARGEST_SHARE:

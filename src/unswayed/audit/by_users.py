@@ -1,27 +1,28 @@
-"""Audits of logs whose users chose for themselves: reviews, ratings and likes.
+"""Audits of logs whose users chose the items themselves: reviews, ratings and likes.
 
-Evidence is added in nats, each kind with its own null: lockstep with others, membership in targets
-of accounts with the same habits, and extreme ratings of obscure items. Only evidence that involves
-several accounts flags one: lockstep, or a clear target. Nobody is flagged for individual habits.
+The score of an account is a sum of log-likelihood ratios, each with its own null distribution:
+lockstep with other accounts, ratings of targets, extreme ratings, and obscure items. Accounts are
+flagged only for evidence that involves several accounts (lockstep, or a clear target), never for
+individual habits.
 
-*Habits* are how each account rates and chooses, in deviations from the bulk of the log. The null of
-a habit is its mean over the bulk of the accounts (which may depend on how much they rate), and a
-variance τ² + σ²/n of an account with n ratings. σ² is the variance between an account's own
-ratings, τ² what honest accounts differ by; both are robust, so that a minority does not hide
-itself. Accounts with few ratings deviate little by construction.
+*Habits* are statistics of how an account rates and what it chooses, standardised by the bulk of the
+log. The null mean of a habit may depend on activity. Its null variance for an account with n
+ratings is τ² + σ²/n, where τ² is the variance between honest accounts and σ² that between the
+ratings of one account. Both estimates are robust, so that a minority of colluders does not inflate
+them.
 
-*Targets* are ratings of an item whose givers deviate from everybody else in the same way. Whoever
-is paid for one item hides it among others: random ones, rated at random or at their means. Two such
-accounts share few ratings, and each of them could be honest. But all of them gave the target the
-same rating, and shared habits show in the mean over its givers: the mean of fifty accounts that
-deviate by 1.5 standard deviations each deviates by ten of its own.
+*Targets* are pairs of an item and a rating whose givers deviate from other accounts in the same
+way. An account that is paid for one item hides it among others, which it rates at random or at
+their means. Two such accounts share few ratings, and each could be honest. But they all gave the
+target the same rating, and what they have in common shows in the mean over its givers: if fifty
+accounts deviate by 1.5 standard deviations each, their mean deviates by ten of its standard errors.
 
-1. *Givers.* For each rating (item, class) the mean of its givers' habits, each without this rating.
-2. *Null.* Givers of one class, of items as popular, are alike for honest reasons, so the usual mean
-   is subtracted, and the spread of the means of the log's other ratings is the unit. The statistic
-   T is the squared length of what is left, in the habits' covariance.
-3. *Members.* Of a giver the log-likelihood ratio of the mean habits of all other givers, against
-   those of everybody; the strongest rating of an account counts.
+1. *Givers.* For each target, the mean of its givers' habits, each computed without this rating.
+2. *Null distribution.* Accounts that give similarly popular items the same rating are similar for
+   honest reasons. So the means are centred and scaled by those of such ratings. The statistic T is
+   the squared Mahalanobis length.
+3. *Members.* The log-likelihood ratio of a giver's habits under the mean of the other givers and
+   under that of all accounts. The largest ratio of an account counts.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.audit.lockstep import (
@@ -69,7 +70,7 @@ WORDS = {
     "mixture": ("mixes popular and obscure items", "keeps to items of one popularity"),
     "lifetime": ("was active for long", "was active for a short time only"),
 }
-"""What a large and a small value of each habit mean."""
+"""Descriptions of a large and of a small value of each habit."""
 
 SHARED_TRAITS = {
     **dict.fromkeys(("offset", "spread", "top", "bottom"), (-1.0, 1.0)),
@@ -77,9 +78,9 @@ SHARED_TRAITS = {
     "mixture": (0.0, 1.0),
     "lifetime": (-1.0, 0.0),
 }
-"""Habits by which raters of one item are compared, and whether small and large values count. Those
-who share a taste rate items that are popular among them; extreme ratings are in ``top`` and
-``bottom``."""
+"""Habits by which the raters of an item are compared, and whether small and large values count. A
+preference for popular items does not: users with a shared taste have it. Extreme ratings are
+covered by ``top`` and ``bottom``."""
 
 ITEM_PRIOR = 2.0
 """Ours: prior weight of the overall mean, in ratings."""
@@ -91,32 +92,41 @@ BINS = 12
 """Ours: number of activity bins for the robust line."""
 
 RIDGE = 0.1
-"""Ours: share of the unit matrix in correlations of habits. Chosen, as all constants here, on the
-part development of ``benchmarks/audit.py``."""
+"""Ours: shrinkage of the habits' correlation matrix towards the unit matrix. Like all constants in
+this module it was chosen on the part ``development`` of ``benchmarks/audit.py``."""
 
 LEAST_GIVERS = 5
-"""Ours: habits of fewer raters are not compared."""
+"""Ours: minimum number of givers of a target."""
 
 NEIGHBOURS, LEAST_NEIGHBOURS = 101, 20
-"""Ours: number of ratings of similarly popular items that a mean is compared with; if a class has
-fewer, the null is that of independent accounts."""
+"""Ours: size and minimum size of the sample of similarly popular items that a mean is compared
+with. Below the minimum, the null distribution is that of independent accounts."""
 
 DOUBT = 3.0
-"""Ours: Ours: T counts as evidence beyond this multiple of the largest value expected of
-independent ratings."""
+"""Ours: multiple of the largest T expected of independent ratings beyond which T is evidence."""
 
 CLEAR, CLEAR_GIVERS = 6.0, 20
-"""Ours: multiple beyond which a target is clear, and its minimum number of givers. None of 35 real
-sets of ratings believed clean, and of 70 redrawn ones, reaches 5 (``benchmarks/audit.py``)."""
+"""Ours: the same multiple for a clear target, and its minimum number of givers. No target in 35
+real data sets that are believed clean, nor in 70 redrawn ones, exceeds 5
+(``benchmarks/audit.py``)."""
 
 FLOOR = 3.0
-"""Ours: maximum discount, in nats, for accounts without the shared habits."""
+"""Ours: maximum number of nats that givers without the shared habits lose."""
 
-LOCKSTEP_SAY = 0.5
-"""Ours: weight of a lockstep deviation, in nats."""
+IN_LOCKSTEP, OBSCURE = 0.5, 1.0
+"""Ours: assumed mean deviations of coordinated accounts: of their lockstep, and of their preference
+for obscure items."""
 
-USUAL_HABITS = 1.0
-"""Ours: deviation from which extreme ratings and obscure items, added up, are evidence."""
+MOST_OBSCURE = 3.0
+"""Ours: clipping bound of the preference for obscure items, in deviations: some honest accounts
+rate nothing else."""
+
+EXTREMES = (4.0, 1.0)
+"""Ours: beta distribution of the share of extreme ratings of a coordinated account."""
+
+SHARES, LEAST_BETWEEN, MOST_BETWEEN = (0.01, 0.99), 0.001, 0.9
+"""Ours: bounds on the mean of that share among honest accounts, and on its variance relative to the
+largest possible one."""
 
 MEMBER = 2.0
 """Ours: nats beyond ``FLOOR`` from which a giver of a clear target is flagged."""
@@ -128,14 +138,14 @@ LEAST_MEMBERS = 2
 """Ours: minimum size of a group."""
 
 UNLIKE, MOST_HABITS = 2.0, 2
-"""Ours: deviation from which a habit is given as a reason, and the maximum number of reasons, most
-unusual first."""
+"""Ours: deviation from which a habit is given as a reason, and maximum number of such reasons."""
 
 LEAST_SHIFT = 1.0
-"""Ours: deviation of a group's mean habit from which it is reported."""
+"""Ours: deviation from which the mean habit of a group is reported."""
 
 CLOSER = 5.0
-"""Ours: times the usual share of ratings close in time that is reported of a group."""
+"""Ours: a group is reported as close in time if its share of such ratings exceeds this multiple of
+the usual one."""
 
 MOST_GROUPS = 30
 """Ours: maximum number of group cards."""
@@ -143,10 +153,10 @@ MOST_GROUPS = 30
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profiles:
-    """Habits that vary in this log, in deviations from the bulk.
+    """Standardised habits that vary in this log.
 
-    ``values`` has shape (n_users, n_habits), and ``without`` shape (n_entries, n_habits): those of
-    the account of an entry, without this entry.
+    ``values`` has shape (n_users, n_habits). ``without``, of shape (n_entries, n_habits), has the
+    habits of an entry's account, computed without this entry.
     """
 
     names: tuple[str, ...]
@@ -201,12 +211,12 @@ Habit = tuple[str, FloatArray, FloatArray, float]
 
 
 def _habits(ratings: Ratings, activity: FloatArray, others: FloatArray) -> Iterator[Habit]:
-    """Yield names, statistics of accounts, of accounts without an entry, and variances at n = 1."""
+    """Yield each habit: name, values, values without an entry, variance for one rating."""
     users, stars = ratings.users, ratings.classes.astype(np.float64)
     popularity = np.bincount(ratings.items, minlength=ratings.n_items)[ratings.items].astype(float)
 
     def beyond_item(x: FloatArray) -> FloatArray:
-        """Return how far ratings are from the mean of all others of their item, shrunken."""
+        """Return ratings minus the shrunken mean of all other ratings of the item."""
         total = np.bincount(ratings.items, x, ratings.n_items)[ratings.items] - x
         prior = ITEM_PRIOR * float(x.mean())
         return np.asarray(x - (total + prior) / (popularity - 1.0 + ITEM_PRIOR))
@@ -254,13 +264,13 @@ def _habits(ratings: Ratings, activity: FloatArray, others: FloatArray) -> Itera
 
 
 def _robust_scale(values: FloatArray) -> float:
-    """Return the standard deviation of a normal law with the same quartiles."""
+    """Return the standard deviation of a normal distribution with the same quartiles."""
     low, high = np.quantile(values, (0.25, 0.75))
     return float(high - low) / 1.349
 
 
 def _line(values: FloatArray, at: FloatArray) -> tuple[float, float]:
-    """Return a robust line (Theil and Sen) through the medians of bins: middle and slope."""
+    """Return intercept and slope of a robust line (Theil and Sen) through the medians of bins."""
     bins = [part for part in np.array_split(np.argsort(at, kind="stable"), BINS) if len(part)]
     x, y = (np.array([np.median(column[part]) for part in bins]) for column in (at, values))
     slope = float(stats.theilslopes(y, x).slope) if np.ptp(x) > 1e-9 else 0.0
@@ -268,7 +278,7 @@ def _line(values: FloatArray, at: FloatArray) -> tuple[float, float]:
 
 
 def _between(deviations: FloatArray, noise: FloatArray) -> float:
-    """Return τ² for which deviations have a robust scale of one; by bisection."""
+    """Return the τ² that gives standardised deviations a robust scale of one, by bisection."""
     low, high = 0.0, max(4.0 * _robust_scale(deviations) ** 2, 1e-12)
     for _ in range(40):
         middle = (low + high) / 2.0
@@ -280,10 +290,10 @@ def _between(deviations: FloatArray, noise: FloatArray) -> float:
 
 
 def _find_targets(ratings: Ratings, profiles: Profiles) -> tuple[BoolArray, FloatArray]:
-    """Compare the givers of every rating with those of others.
+    """Find targets, and the evidence against their givers.
 
-    Returns which ratings are clear targets, shape (n_keys,), and log-likelihood ratios of the
-    entries in nats, zero where a rating is no target, shape (n_entries,).
+    Returns which pairs of item and rating are clear targets, shape (n_keys,), and the entries'
+    log-likelihood ratios, zero where the rating is no target, shape (n_entries,).
     """
     chosen = [k for k, name in enumerate(profiles.names) if name in SHARED_TRAITS]
     habits = np.clip(profiles.without[:, chosen], -4.0, 4.0)
@@ -298,7 +308,7 @@ def _find_targets(ratings: Ratings, profiles: Profiles) -> tuple[BoolArray, Floa
     usual, deviations = _against_others(ratings, sums / givers[:, None], is_seen)
     bar = n_habits + 2.0 * np.log(max(int(is_seen.sum()), 2))
     strength = np.einsum("ij,jk,ik->i", deviations, inverse, deviations) / bar
-    # James and Stein: shrink by the part of a shift that chance explains.
+    # Positive-part James-Stein shrinkage.
     kept = np.maximum(0.0, 1.0 - DOUBT / np.maximum(strength, 1e-9))
     at = np.flatnonzero(kept[keys] > 0.0)
     key, own = keys[at], habits[at].astype(np.float64)
@@ -313,7 +323,7 @@ def _find_targets(ratings: Ratings, profiles: Profiles) -> tuple[BoolArray, Floa
 def _against_others(
     ratings: Ratings, means: FloatArray, is_seen: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the usual means of ratings of a class and popularity, and deviations from them."""
+    """Return usual mean habits for class and popularity, and standardised deviations from them."""
     first = ratings.order[ratings.starts[:-1]]
     item, given = ratings.items[first], ratings.classes[first]
     popularity = np.bincount(ratings.items, minlength=ratings.n_items)[item]
@@ -327,7 +337,7 @@ def _against_others(
             pull = (means[at, k] - usual[at, k]) * root[at]
             unit = np.ones(len(at))
             if len(at) >= LEAST_NEIGHBOURS:
-                # Never below the value for independent accounts.
+                # At least the value for independent accounts.
                 unit = np.maximum(_running(pull, ratings.said_by[at], _robust_scale), 1.0)
             deviations[at, k] = pull / unit
     return usual, deviations
@@ -336,7 +346,7 @@ def _against_others(
 def _running(
     values: FloatArray, by: IntArray, statistic: Callable[[FloatArray], float]
 ) -> FloatArray:
-    """Return a statistic of the values of neighbours, in the order of ``by``."""
+    """Return a running statistic of the values, sorted by ``by``."""
     n = len(values)
     order = np.argsort(by, kind="stable")
     window = min(max(NEIGHBOURS, n // 200), n)
@@ -348,13 +358,49 @@ def _running(
     return found
 
 
+def _ratio_of_shift(deviations: FloatArray, shift: float) -> FloatArray:
+    """Return log-likelihood ratios of N(shift, 1) against N(0, 1)."""
+    return shift * (deviations - shift / 2.0)
+
+
+def _ratio_of_extremes(ratings: Ratings) -> FloatArray:
+    """Return log-likelihood ratios for the numbers of highest and lowest ratings; shape (n_users,).
+
+    The numbers are beta-binomial. For honest accounts the mean share is the median over accounts,
+    and the variance a robust estimate. A share below the mean is never evidence.
+    """
+    is_extreme = (ratings.classes == 0) | (ratings.classes == ratings.n_classes - 1)
+    extremes = np.bincount(ratings.users, is_extreme, ratings.n_users).astype(np.float64)
+    n = ratings.activity.astype(np.float64)
+    is_active, shares = n > 0, extremes / np.maximum(n, 1.0)
+    if not np.ptp(shares[is_active]) > 0.0:
+        return np.zeros(ratings.n_users)
+    mean = float(np.clip(np.median(shares[is_active]), *SHARES))
+    largest = mean * (1.0 - mean)
+    between = _between(shares[is_active] - mean, largest / n[is_active])
+    size = largest / np.clip(between, LEAST_BETWEEN * largest, MOST_BETWEEN * largest) - 1.0
+    ratios = _log_beta_binomial(extremes, n, *EXTREMES)
+    ratios -= _log_beta_binomial(extremes, n, mean * size, (1.0 - mean) * size)
+    return np.where(shares > mean, ratios, np.minimum(ratios, 0.0))
+
+
+def _log_beta_binomial(k: FloatArray, n: FloatArray, a: float, b: float) -> FloatArray:
+    """Return the log-probability of k out of n, without the binomial coefficient."""
+    return np.asarray(special.betaln(k + a, n - k + b) - special.betaln(a, b), np.float64)
+
+
+def _if_shown(ratios: FloatArray) -> FloatArray:
+    """Return log-likelihood ratios if only half of the coordinated accounts show this evidence."""
+    return np.asarray(np.logaddexp(0.0, ratios) - np.log(2.0))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Coordination:
-    """What was found; arrays have shape (n_users,).
+    """Result of a search for coordinated accounts; arrays have shape (n_users,).
 
-    ``scores`` are evidence in nats: that of lockstep, of the strongest of ``targets``, and of
-    extreme ratings and obscure items. ``weights`` are the accounts' weights in robust means.
-    ``groups`` are members of each group, the largest first, and ``group_of`` is −1 for none.
+    ``scores`` are log-likelihood ratios in nats, ``targets`` the part that comes from targets, and
+    ``weights`` the weights in robust means. ``groups`` has the members of each group, the largest
+    first; ``group_of`` is −1 for accounts in no group.
     """
 
     scores: FloatArray
@@ -374,15 +420,13 @@ def find_coordination(ratings: Ratings, is_fake: BoolArray | None = None) -> Coo
     is_clear, evidence = _find_targets(ratings, profiles)
     target = np.zeros(ratings.n_users)
     np.maximum.at(target, ratings.users, evidence)
-    habits = sum(
-        np.maximum(x, 0.0) for x in (profiles.column("extreme"), -profiles.column("popularity"))
-    )
+    obscurity = np.minimum(-profiles.column("popularity"), MOST_OBSCURE)
     is_member = is_clear[ratings.keys] & (evidence >= FLOOR + MEMBER)
     is_flagged = lockstep.is_flagged.copy()
     is_flagged[ratings.users[is_member]] = True
     if is_fake is not None:
         is_flagged |= is_fake
-    # Strong pairs belong together, and so do the members of a target.
+    # Groups are connected by strong pairs and by shared targets.
     n_users = ratings.n_users
     of_target = np.stack([ratings.users[is_member], n_users + ratings.keys[is_member]], axis=1)
     links = np.concatenate([lockstep.pairs[:, :2], of_target])
@@ -395,9 +439,10 @@ def find_coordination(ratings: Ratings, is_fake: BoolArray | None = None) -> Coo
     for number, members in enumerate(groups):
         group_of[members] = number
     return Coordination(
-        scores=LOCKSTEP_SAY * np.maximum(lockstep.scores, 0.0)
-        + target
-        + np.maximum(habits - USUAL_HABITS, 0.0),
+        scores=target
+        + _if_shown(_ratio_of_shift(lockstep.scores, IN_LOCKSTEP))
+        + _if_shown(_ratio_of_shift(obscurity, OBSCURE))
+        + _if_shown(_ratio_of_extremes(ratings)),
         targets=target,
         is_flagged=is_flagged,
         weights=np.where(is_flagged, SUSPECT_WEIGHT, 1.0),
@@ -409,7 +454,7 @@ def find_coordination(ratings: Ratings, is_fake: BoolArray | None = None) -> Coo
 
 
 def audit_users(log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray) -> Audit:
-    """Audit a log by what accounts rate, their habits, and their coordination."""
+    """Audit a log in which users chose the items."""
     events, n_users = log.events, log.events.n_users
     judged = np.flatnonzero(~is_cleared)
     ratings = ratings_of(
@@ -430,13 +475,13 @@ def audit_users(log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray) -> A
     plays, means = log.cell_means(found.weights)
     visits = plays.sum(axis=1)
     rows, naive, robust = np.arange(len(means)), plain_actions(log.tallies), best_known(means)
-    # Differences due to rounding are ties.
+    # Differences within rounding error are ties.
     robust = np.where(means[rows, naive] >= means[rows, robust] - 1e-9, naive, robust)
     changed = log.changed_decisions(naive, robust, means, visits / visits.sum())
     is_attacked = bool((found.is_flagged & ~is_fake).any())
     flagged = int(found.is_flagged.sum())
-    # The expected number of honest accounts, by the rate in test markets, is subtracted; hidden
-    # members cannot be counted, so there is no upper end.
+    # The number of honest accounts that are flagged by mistake in test logs is subtracted. There is
+    # no upper end, because colluders who were not found cannot be counted.
     mistaken = round(FLAGGED_WHERE_USERS_CHOSE * n_users)
     share = Interval(flagged / n_users, share_bounds(flagged - mistaken, n_users)[0], np.inf)
     shifts = log.item_shifts(found.weights)
@@ -472,7 +517,7 @@ def audit_users(log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray) -> A
 
 
 def _reasons(found: Coordination, *, are_rated: bool) -> list[str]:
-    """Return the reason of each account; empty for those who are not flagged."""
+    """Return why each account was flagged; empty for the others."""
     alike = "rates the same items alike as others" if are_rated else "chooses what others choose"
     reasons = [""] * len(found.scores)
     in_lockstep = found.lockstep.is_flagged
@@ -522,7 +567,7 @@ def _card(
 
 
 def _span(seconds: float) -> str:
-    """Format a duration; plain numbers if the unit is unknown."""
+    """Format a duration; short ones as a plain number, since their unit is unknown."""
     for unit, size in (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -1,7 +1,7 @@
-"""Comparisons of audits: since a day, with a log believed clean, and with injected coalitions.
+"""Comparisons of audits: with earlier events, with a log believed clean, and with injected attacks.
 
-Injected accounts are copies of randomly chosen accounts, and differ from them only where they lie.
-So the coalition hides as well as one that knows the log can.
+Injected accounts are copies of random accounts of the log, except for their lies. So they are as
+hard to detect as colluders who know the log.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from unswayed.learners.from_log import Listener
 from unswayed.randomness import generator
 
 SAME_GROUP = 0.2
-"""Ours: a group is a known one if it has this share of the members of a former group."""
+"""Ours: a group is known if it contains this share of the members of an earlier group."""
 
 LEVEL = 0.01
-"""Ours: probability that any item is listed if the log has the reference's distribution."""
+"""Ours: family-wise level of the comparison of items with the reference."""
 
 MOST_ITEMS = 20
 
 KINDS = {"push": 1.0, "nuke": 1.0, "quiet": 1.0 / 3.0}
-"""Kinds of lies about the target, and the share of its plays in which members lie. A push and a
-quiet one report the best reward, a nuke the worst."""
+"""Kinds of attacks, and the share of a member's plays of the target with a false reward: the worst
+for a nuke, the best for the others."""
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4)
 """Ours: shares of all accounts that are tried beside the requested one."""
@@ -43,14 +43,14 @@ SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4)
 LARGEST_SHARE = 0.45
 
 OUTLIERS = 0.01
-"""Ours: share of distinct rewards at either end that are outliers, not the best or worst one."""
+"""Ours: share of distinct rewards at either end that are outliers, never false rewards."""
 
 MOST_ACCOUNTS = 20_000
 """Ours: maximum number of accounts into which a coalition is injected; larger logs are sampled."""
 
 
 def parsed_moment(text: str) -> float:
-    """Return a date, or a date and time, in seconds since 1970.
+    """Parse a date, or a date and time, into seconds since 1970.
 
     >>> parsed_moment("1970-01-02")
     86400.0
@@ -66,7 +66,7 @@ def parsed_moment(text: str) -> float:
 
 
 def earlier_rows(events: Events, since: str) -> BoolArray:
-    """Return which events were before a moment, or raise if that is unknown."""
+    """Return which events were before a moment; raise if the log has no times."""
     moment, times = parsed_moment(since), events.times
     if times is None or not np.isfinite(times).any():
         raise InputError(
@@ -86,7 +86,7 @@ def changes_of(before: Audit, now: Audit, since: str) -> Changes:
     was_seen = codes != UNKNOWN
     was_flagged = was_seen & former.is_flagged[np.where(was_seen, codes, 0)]
     is_both = accounts.is_flagged & was_flagged
-    # Members that each group shares with each earlier one.
+    # Number of members that each group shares with each earlier group.
     shared = Counter(
         (accounts.groups[code], former.groups[int(codes[code])])
         for code in np.flatnonzero(is_both).tolist()
@@ -117,7 +117,7 @@ def changes_of(before: Audit, now: Audit, since: str) -> Changes:
 
 
 def difference_of(reference: Audit, reference_events: Events, events: Events) -> Difference:
-    """Compare the means of items with those of a reference; accounts are the sampling units."""
+    """Compare the means of items with those of a reference, by z-tests clustered by account."""
     common = [label for label in events.action_labels if label in reference_events.action_labels]
     now, then = (_means(some, common) for some in (events, reference_events))
     error = np.sqrt(now[1] + then[1])
@@ -141,7 +141,7 @@ def difference_of(reference: Audit, reference_events: Events, events: Events) ->
 
 
 def _means(events: Events, labels: list[Label]) -> tuple[FloatArray, FloatArray]:
-    """Return means of items and their variances, with deviations summed per account."""
+    """Return means of items and their variances, clustered by account."""
     n_items = events.n_actions
     plays = np.maximum(np.bincount(events.actions, minlength=n_items), 1.0)
     means = np.bincount(events.actions, events.rewards, n_items) / plays
@@ -154,7 +154,7 @@ def _means(events: Events, labels: list[Label]) -> tuple[FloatArray, FloatArray]
 
 
 def part_of(events: Events, rows: BoolArray) -> Events:
-    """Return some events, with only the accounts that have any."""
+    """Return some events, without accounts that have none of them."""
     users, codes = np.unique(events.users[rows], return_inverse=True)
     return replace(
         events.rows(rows),
@@ -164,15 +164,15 @@ def part_of(events: Events, rows: BoolArray) -> Events:
 
 
 class Injection(NamedTuple):
-    """Injected lies."""
+    """An attack to inject."""
 
     kind: str
     share: float  # of all accounts
-    target: str  # the action they are about
+    target: str  # the action that members lie about
 
 
 def parsed_injection(text: str | None, target: object) -> Injection | None:
-    """Return kind, share and target of texts such as ``push:0.1``; the log may lack the target.
+    """Parse an attack such as ``push:0.1``; whether the log has the target is not checked.
 
     >>> parsed_injection("push:0.1", "tea")
     Injection(kind='push', share=0.1, target='tea')
@@ -252,15 +252,14 @@ def run_red_team(
 def _injected(
     events: Events, kind: str, target: int, share: float, rng: np.random.Generator
 ) -> Events:
-    """Return the log with an injected coalition of this share of all accounts, at its end."""
+    """Append an injected coalition of this share of all accounts to a log."""
     n_users, n_members = events.n_users, round(share / (1.0 - share) * events.n_users)
     codes = np.full(n_users, UNKNOWN, dtype=np.int64)
     codes[rng.choice(n_users, size=n_members, replace=False)] = n_users + np.arange(n_members)
     copied = np.flatnonzero(codes[events.users] != UNKNOWN)
     rewards = events.rewards[copied]
     lies = (events.actions[copied] == target) & (rng.random(len(copied)) < KINDS[kind])
-    # Quantiles of distinct rewards: where clicks are rare, nearly all quantiles of all rewards are
-    # 0.
+    # Quantiles of the distinct rewards, because nearly all rewards are 0 if clicks are rare.
     known = np.unique(events.rewards)
     n_outliers = int(OUTLIERS * (len(known) - 1))
     rewards[lies] = known[n_outliers] if kind == "nuke" else known[-1 - n_outliers]

@@ -1,19 +1,19 @@
-"""A score for every account: agreement with others, propagated through the ratings they share.
+"""Lockstep: a score for the agreement of each account with others, propagated over shared ratings.
 
-1. *Pairs.* Two accounts that share k ratings, where λ are expected of two accounts with their
-   activity and of items with this popularity, have evidence −log P(Poisson(λ) ≥ k). If times are
-   known, the number of the k that fall close together adds to it. Ratings that very many accounts
-   share show little and cost much, and are left out of pairs.
-2. *Own suspicion.* log(1 + Σ over partners of the evidence beyond a threshold).
-3. *Propagation.* A rating is as suspicious as the accounts that gave it, and an account as its
-   ratings; no account counts for itself.
-4. *Calibration.* Honest accounts overlap too, by shared taste, so the null is read off the log: the
-   middle and the spread of the lower part of the accounts, which fewer than a third of all cannot
-   move far.
-5. *Generosity.* Whoever always gives five stars agrees with everybody who does. So flagged accounts
-   must stand out as well if λ is that of accounts with their own numbers of each star.
-6. *Agreement.* Flagged accounts must rate shared items more alike than honest raters do: a minority
-   with a taste of its own shares items, too.
+1. *Pairs.* Two accounts share k ratings (same item, same value). Given their activity and the
+   popularity of the items, λ are expected. The evidence is −log P(Poisson(λ) ≥ k). If times are
+   known, the number of the k ratings that are close in time adds a binomial term. Very common
+   ratings are left out, because they are expensive to compare and carry little evidence.
+2. *Own suspicion.* log(1 + Σ of the evidence beyond a threshold, over all partners).
+3. *Propagation.* The suspicion of a rating is the mean over the accounts that gave it, and that
+   which an account receives is the mean over its ratings. Accounts do not contribute to their own.
+4. *Calibration.* Honest accounts also overlap, because of shared tastes. So the null distribution
+   is estimated from the lower quantiles of the log's own scores, which a minority of less than a
+   third can hardly affect.
+5. *Generosity.* Accounts that always give five stars agree with each other. So flagged accounts
+   must also stand out if λ is conditioned on how often each account gives each value.
+6. *Agreement.* Minorities with a taste of their own also rate the same items, but not with the same
+   values. So flagged accounts must agree on shared items more often than honest raters do.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 
 MOST_VALUES, RATING_BINS = 10, 5
-"""Ours: up to this many distinct ratings each is a class; more are cut into bins of equal
-counts."""
+"""Ours: maximum number of distinct ratings that are classes; more are cut into quantile bins."""
 
 MOST_EVIDENCE = 600.0
 """Cap on evidence, in nats, to avoid underflow."""
@@ -40,11 +39,16 @@ WINDOW = 1.0 / 200.0
 """Ours: ratings within this share of the log's span are close in time."""
 
 THRESHOLDS = (0.75, 1.0)
-"""Ours, in units of log(number of accounts): a pair's evidence beyond the first counts towards an
-account's own suspicion, beyond the second towards that of its partner."""
+"""Ours: thresholds of a pair's evidence, in units of log(number of accounts): for strong pairs, and
+for the own suspicion."""
 
 PAIRS_PER_ENTRY, LEAST_PAIRS = 60, 20_000_000
-"""Ours: maximum number of pairs; the most common ratings are left out beyond it."""
+"""Ours: maximum number of compared pairs per rating, and a number that is always allowed. The most
+common ratings are left out beyond it."""
+
+MOST_SHARED = 0.5
+"""Ours: ratings that a larger share of the accounts gave are left out of pairs. The null model
+assumes that an account is unlikely to draw a rating twice, and overestimates λ otherwise."""
 
 ROUNDS = 2
 """Ours: number of propagation rounds."""
@@ -53,38 +57,36 @@ PRIOR = 1.0
 """Ours: prior weight of the mean suspicion, in ratings and in accounts."""
 
 LOWER_QUANTILES = (0.1, 0.35)
-"""Ours: the null is a normal law through these quantiles of the scores."""
+"""Ours: the null distribution is the normal distribution with these quantiles of the scores."""
 
 LEAST_SCALE, LEAST_OWN_SCALE = 0.15, 0.7
-"""Ours: minimum standard deviations of the null: of the suspicion received from others, and of an
-account's own. Where hardly anybody shares ratings the spread of the log is uninformative."""
+"""Ours: minimum standard deviations of the null distributions of received and own suspicion, for
+logs in which hardly any ratings are shared."""
 
 FLAGGED, FAR = 5.0, 6.5
-"""Ours: deviations of the suspicion received from others beyond which an account is flagged if its
-own evidence is at least ``OWN`` times log(number of accounts); and beyond which it is an
-outlier."""
+"""Ours: deviations of the received suspicion beyond which an account is flagged, or is an outlier.
+Its own evidence must also be at least ``OWN`` or ``OWN_FAR`` times log(number of accounts)."""
 
 FLAGGED_ALONE, FAR_ALONE = 4.5, 5.5
-"""Ours: the same for an account's own suspicion, without that received from others. All of these
-were chosen on the clean markets of ``benchmarks/audit.py --part development``, as were the
-following: nobody is flagged unless there are outliers."""
+"""Ours: the same for the own suspicion alone. These constants and the following ones were chosen on
+the clean markets of ``benchmarks/audit.py --part development``."""
 
 OWN, OWN_FAR = 1.0, 3.0
 
 LEAST_FAR = 5
-"""Ours: minimum number of outlying accounts before any is flagged."""
+"""Ours: minimum number of outliers; with fewer, no account is flagged."""
 
 ALIKE = 0.3
-"""Ours: flagged accounts must agree on shared items by at least this fraction of the way from
-honest raters' agreement to complete agreement. A minority with its own taste shares items, but not
-ratings. Real users who share items reach .26, paid groups .39 or more (``benchmarks/audit.py``)."""
+"""Ours: minimum agreement of flagged accounts on shared items, on a scale from 0, the agreement of
+honest raters, to 1. Real users who share items reach .26, paid groups .39 or more
+(``benchmarks/audit.py``)."""
 
 WITHOUT_STARS = 1.5
-"""Ours: where all ratings are equal, agreement is uninformative, and accounts must be outliers by
-this factor more."""
+"""Ours: factor on the deviations above if all ratings are equal, because agreement is then not
+informative."""
 
 LEAST_COMPARED = 5
-"""Ours: minimum number of comparisons before an account is acquitted."""
+"""Ours: minimum number of comparisons for which the agreement of an account is checked."""
 
 CLOSE_RANGE = (0.001, 0.5)
 """Ours: bounds on the probability that two ratings are close in time by chance."""
@@ -93,11 +95,11 @@ MOST_PAIRS = 2_000_000
 """Ours: maximum number of strong pairs kept for grouping."""
 
 OWN_SAY = 0.5
-"""Ours: weight of an account's own deviation in its score."""
+"""Ours: weight of the own suspicion in the score."""
 
 
 class Ratings(NamedTuple):
-    """Who rated what: one entry per (account, item), sorted by account."""
+    """Ratings in sparse form, one entry per account and item, sorted by account."""
 
     indptr: IntArray  # account u has the entries indptr[u] to indptr[u + 1]
     users: IntArray
@@ -197,13 +199,13 @@ def _binomial_tail(c: int, k: int, q: float) -> float:
 
 
 class _Null(NamedTuple):
-    """How much two accounts share by chance: λ = Σ_c o_c·d_uc·d_vc keys, a part q of them close."""
+    """Null model of a pair: λ = Σ_c o_c·d_uc·d_vc shared keys, each close in time with chance q."""
 
-    is_kept: BoolArray  # keys whose pairs are compared
+    is_kept: BoolArray  # keys that are compared
     stars: FloatArray  # d_uc, how often an account gave each class
-    overlap: FloatArray  # o_c, chance that two ratings of a class are of one item
+    overlap: FloatArray  # o_c, chance that two ratings of class c are of the same item
     window: float  # window for ratings close in time; 0 if times are unknown
-    q: float  # probability of that by chance
+    q: float  # chance that two ratings of an item are close in time
     thresholds: FloatArray  # of a pair's evidence, in nats
 
 
@@ -211,10 +213,12 @@ class _Null(NamedTuple):
 def _pairs(
     ratings: Ratings, null: _Null, is_chosen: BoolArray, most: int
 ) -> tuple[FloatArray, IntArray, FloatArray]:
-    """Return Σ over partners of evidence beyond each threshold; shape (n_users, n_thresholds).
+    """Compare all pairs of accounts that share keys.
 
-    And at most so many pairs u < v of chosen accounts with evidence beyond the first threshold:
-    columns are u, v, shared keys and those close in time; and their expected number.
+    Returns the sum over partners of the evidence beyond each threshold, shape (n_users,
+    n_thresholds), and for up to ``most`` pairs u < v of chosen accounts beyond the first threshold
+    an array with columns u, v, shared keys, keys close in time, and the expected number of shared
+    keys.
     """
     n_users, n, thresholds = ratings.indptr.size - 1, 0, null.thresholds
     found = np.zeros((n_users, thresholds.size))
@@ -256,20 +260,20 @@ def _pairs(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lockstep:
-    """What was found."""
+    """Result of a search for lockstep."""
 
     scores: FloatArray  # shape (n_users,)
     is_flagged: BoolArray  # shape (n_users,)
-    pairs: IntArray  # strong pairs of flagged accounts: both, shared ratings, those close in time
-    expected: FloatArray  # number of shared ratings that is explained, of each pair
+    pairs: IntArray  # pairs of flagged accounts: u, v, shared ratings, those close in time
+    expected: FloatArray  # expected number of shared ratings of each pair
     window: float  # window for ratings close in time; 0 if times are unknown
-    close_by_chance: float  # share of ratings of an item that are close in time by chance
+    close_by_chance: float  # chance that two ratings of an item are close in time
 
 
 def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockstep:
-    """Score every account by agreement with others; near-linear in the number of ratings.
+    """Score every account by its agreement with others, in nearly linear time.
 
-    ``is_fake``, shape (n_users,), marks known fakes, whose ratings are suspicious.
+    ``is_fake``, shape (n_users,), marks known fakes, which get the largest evidence of all.
     """
     is_kept = _kept_keys(ratings)
     shares = ratings.said_by[is_kept] / max(len(ratings.keys), 1)
@@ -278,7 +282,7 @@ def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockste
     null = _Null(is_kept, activity, chance, *_closeness(ratings), thresholds)
     scores, is_flagged = _judged(ratings, null, is_fake)
     if is_flagged.any() and ratings.n_classes > 1:
-        # Generous accounts agree with other generous ones: only the excess over that is flagged.
+        # Step 5: condition on generosity.
         null = _of_generosity(ratings, null)
         is_flagged = is_flagged & _judged(ratings, null, is_fake)[1]
     _, pairs, expected = _pairs(ratings, null, is_flagged, MOST_PAIRS)
@@ -298,7 +302,7 @@ def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockste
 def _judged(
     ratings: Ratings, null: _Null, is_fake: BoolArray | None
 ) -> tuple[FloatArray, BoolArray]:
-    """Return scores of accounts, and who is flagged: nobody, unless there are several outliers."""
+    """Return scores, and which accounts are flagged: none without several outliers."""
     nobody = np.zeros(ratings.n_users, np.bool_)
     evidence = _pairs(ratings, null, nobody, 0)[0]
     if is_fake is not None and is_fake.any():
@@ -315,17 +319,18 @@ def _judged(
 
 
 def _kept_keys(ratings: Ratings) -> BoolArray:
-    """Mark the ratings that are rare enough to compare all pairs of their accounts."""
+    """Mark the keys that are compared: all but the most common ones."""
     said_by = ratings.said_by
     order = np.argsort(said_by, kind="stable")
     most = max(PAIRS_PER_ENTRY * len(ratings.keys), LEAST_PAIRS)
     is_kept = np.zeros(len(said_by), dtype=np.bool_)
     is_kept[order[np.cumsum(said_by[order].astype(np.float64) ** 2) <= most]] = True
-    return is_kept & (said_by > 1)
+    n_active = int((ratings.activity > 0).sum())
+    return is_kept & (said_by > 1) & (said_by <= MOST_SHARED * n_active)
 
 
 def _of_generosity(ratings: Ratings, null: _Null) -> _Null:
-    """Return the null of accounts that give each class as often as they do."""
+    """Return the null model conditioned on how often each account gives each class."""
     n_classes = ratings.n_classes
     pairs = ratings.users * n_classes + ratings.classes
     stars = np.bincount(pairs, minlength=ratings.n_users * n_classes).astype(np.float64)
@@ -353,10 +358,10 @@ def _spread(own: FloatArray, ratings: Ratings) -> FloatArray:
 
 
 def _alike(ratings: Ratings, is_flagged: BoolArray, pairs: IntArray) -> BoolArray:
-    """Mark flagged accounts that agree with each other more than honest raters do.
+    """Mark the flagged accounts that agree with each other on shared items.
 
-    Any minority with its own taste shares items; only coordinated accounts also agree on them. An
-    account is cleared if it does not agree with its group, and a group if its members do not agree.
+    An account is cleared if it does not agree with its group, and a group if its members do not
+    agree.
     """
     if not is_flagged.any():
         return is_flagged
@@ -373,7 +378,7 @@ def _alike(ratings: Ratings, is_flagged: BoolArray, pairs: IntArray) -> BoolArra
 
 
 def connected(links: IntArray, n_nodes: int) -> IntArray:
-    """Return the component of each node; links have a row each."""
+    """Return the connected component of each node; ``links`` has shape (n_links, 2)."""
     ones = np.ones(len(links))
     matrix = sparse.coo_array((ones, (links[:, 0], links[:, 1])), shape=(n_nodes, n_nodes))
     component = sparse.csgraph.connected_components(matrix, directed=False)[1]
@@ -381,7 +386,7 @@ def connected(links: IntArray, n_nodes: int) -> IntArray:
 
 
 def _agreement(ratings: Ratings, is_inside: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Return for each account how many others in its group rated its items: alike, and at all."""
+    """Return for each account how many others inside gave its ratings, and rated its items."""
     users, keys, items = ratings.users, ratings.keys, ratings.items
     inside = is_inside[users].astype(np.float64)
     alike = np.bincount(keys, inside, len(ratings.said_by))[keys] - 1.0
@@ -395,7 +400,7 @@ def _agreement(ratings: Ratings, is_inside: BoolArray) -> tuple[FloatArray, Floa
 def _deviations(
     values: FloatArray, quantiles: tuple[float, float], least_scale: float
 ) -> FloatArray:
-    """Return distances from the middle of a normal law through two quantiles, by its deviation."""
+    """Standardise values by the normal distribution with the same two quantiles."""
     (low, high), normal = np.quantile(values, quantiles), special.ndtri(np.array(quantiles))
     scale = (high - low) / (normal[1] - normal[0])
     middle = high - scale * normal[1]
@@ -403,9 +408,9 @@ def _deviations(
 
 
 def _closeness(ratings: Ratings) -> tuple[float, float]:
-    """Return the window, and the probability that two raters of an item who disagree are within it.
+    """Return the window, and the chance that two ratings of an item are within it.
 
-    Raters who disagree are not in lockstep, so lockstep hardly affects the probability.
+    The chance is estimated from raters who disagree, because they are not in lockstep.
     """
     times, window = ratings.times, 0.0
     if np.isfinite(times).sum() > 1:

@@ -1,4 +1,4 @@
-"""The audited log, and what both regimes report of it: accounts, groups, items, decisions."""
+"""The audited log, and the parts of a report that both regimes share."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ TIME_STEPS = 60
 """Ours: steps of a timeline."""
 
 MOST_CASES, MOST_DEEDS = 50, 12
-"""Ours: maximum number of accounts with their own page, and of cells on it."""
+"""Ours: maximum number of cases, and of cells listed for each."""
 
 MOST_SHIFTED = 100
-"""Ours: items that are listed."""
+"""Ours: maximum number of items in a report."""
 
 MOST_ITEMS, MOST_EXAMPLES = 10, 5
-"""Ours: items and accounts on the card of a group."""
+"""Ours: maximum number of items and accounts on the card of a group."""
 
 CLEAR_SHIFT, RELATIVE = 2.0, 0.1
 """Ours: an item is listed if it was shifted by at least this many standard errors of its mean, and
@@ -62,7 +62,7 @@ class AuditedLog:
 
     @property
     def are_cells_items(self) -> bool:
-        """Whether users chose cells, that is, also among contexts."""
+        """Whether users chose contexts as well as actions."""
         return self.regime.name == "users" and self.events.n_contexts > self.events.n_actions
 
     @property
@@ -95,9 +95,9 @@ class AuditedLog:
         reasons: list[str],
         p_values: FloatArray,
     ) -> Accounts:
-        """Return every account, with when it was seen and the ids of the groups.
+        """Return all accounts, with first and last times and stable ids of groups.
 
-        A group's id is that of its first member, so that it survives new members.
+        A group's id is derived from its first member, so that new members do not change it.
         """
         events, n_users = self.events, self.events.n_users
         times = np.full(len(events), np.nan) if events.times is None else events.times
@@ -123,7 +123,7 @@ class AuditedLog:
         )
 
     def audit(self, accounts: Accounts, **findings: Any) -> Audit:
-        """Return the audit, with the parts that both regimes have in common."""
+        """Assemble the audit."""
         events = self.events
         return Audit(
             source=self.source,
@@ -138,9 +138,9 @@ class AuditedLog:
         )
 
     def cases(self, accounts: Accounts) -> list[dict[str, Any]]:
-        """Return the most suspicious of the flagged accounts, with their actions.
+        """Return the flagged accounts with the highest scores, and what each did in its cells.
 
-        Its cells are listed by their difference from other accounts, weighted by plays.
+        Cells are sorted by plays times the difference from the mean of other accounts.
         """
         events, chosen = self.events, accounts.ordered(accounts.is_flagged)[:MOST_CASES]
         cells, n_cells = self.cells, events.n_contexts * events.n_actions
@@ -183,7 +183,7 @@ class AuditedLog:
         events, items = self.events, self.items
         theirs, their_means = self.means(items, self.n_items, members)
         other_means = self.means(items, self.n_items, ~members)[1]
-        # Accounts met by no one else are compared with the mean of the log.
+        # Items that no other account met are compared with the mean of the log.
         usual = np.where(np.isnan(other_means), events.rewards.mean(), other_means)
         pull = theirs * np.abs(np.nan_to_num(their_means - usual))
         most = np.argsort(-pull, kind="stable")[:MOST_ITEMS]
@@ -209,7 +209,7 @@ class AuditedLog:
         )
 
     def item_label(self, item: int) -> Label:
-        """Return the label of an item, with its context where it belongs to one."""
+        """Return the label of an item, with its context if items are cells."""
         context, action = divmod(item, self.events.n_actions)
         label = self.events.action_labels[action]
         return f"{self.events.context_labels[context]}: {label}" if self.are_cells_items else label
@@ -232,11 +232,10 @@ class AuditedLog:
         }
 
     def item_shifts(self, weights: FloatArray) -> pa.Table:
-        """Return the items that were moved clearly, the farthest first.
+        """Return the items with significantly shifted means, the largest shift first.
 
-        An item's mean is over its contexts, weighted by how often the item was met in each; the
-        robust mean also weights accounts and keeps these shares. If no account is down-weighted,
-        nothing is shifted.
+        An item's mean is the average of its means by context, weighted by plays. The robust mean
+        has the same weights of contexts, and weighted accounts.
         """
         (plays, means), (_, robust) = map(self.cell_means, (np.ones_like(weights), weights))
         total = np.maximum(plays.sum(axis=0), 1.0)
@@ -266,11 +265,11 @@ class AuditedLog:
     def changed_decisions(
         self, naive: IntArray, robust: IntArray, means: FloatArray, shares: FloatArray
     ) -> pa.Table:
-        """Return contexts in which plain means choose another action, the costliest first.
+        """Return contexts in which plain means choose another action, the most costly first.
 
-        ``means`` are robust, shape (n_contexts, n_actions), and ``shares`` those of the visits. The
-        cost of a visit is the difference of the robust means of both actions; unknown if the plain
-        choice has none.
+        ``means`` are robust means, shape (n_contexts, n_actions), and ``shares`` the contexts'
+        shares of the visits. The cost of a visit is the difference between the robust means of the
+        two actions; 0 if one is unknown.
         """
         rows, labels = np.arange(len(means)), self.events.action_labels
         costs = np.maximum(np.nan_to_num(means[rows, robust] - means[rows, naive]), 0.0)
@@ -293,7 +292,7 @@ def taken(labels: Labels, codes: IntArray) -> pa.Array:
 
 
 def moved_items(items: pa.Table) -> str:
-    """Return which items were raised and which lowered, in words; empty if there are none."""
+    """Describe which items were raised and which were lowered; empty if there are none."""
     words = []
     for verb, direction in (("raise", "up"), ("lower", "down")):
         names = items.filter(pc.field("direction") == direction)["action"].to_pylist()
@@ -302,7 +301,7 @@ def moved_items(items: pa.Table) -> str:
 
 
 def moment(seconds: float) -> str:
-    """Return a time as ISO 8601; numbers that are no plausible times as they are.
+    """Format a time as ISO 8601, or as a plain number if it is not a plausible time.
 
     >>> moment(86_400.0 * 365), moment(12.0)
     ('1971-01-01T00:00:00', '12')
@@ -313,7 +312,7 @@ def moment(seconds: float) -> str:
 
 
 def share_bounds(count: int, n_users: int) -> tuple[float, float]:
-    """Return the ends of the interval of a share (Clopper and Pearson), one-sided at 95%.
+    """Return the lower and upper 95% confidence limits of a share (Clopper and Pearson).
 
     >>> low, high = share_bounds(100, 1000)
     >>> round(low, 3), round(high, 3)
@@ -325,7 +324,7 @@ def share_bounds(count: int, n_users: int) -> tuple[float, float]:
 
 
 def flagged_by_mistake(rate: float, n_users: int, n_flagged: int) -> str:
-    """Return how many honest accounts to expect among the flagged ones, as a sentence.
+    """Return a sentence on how many of the flagged accounts are expected to be honest.
 
     >>> flagged_by_mistake(0.002, 1000, 50).partition(":")[2]
     ' about 2 of these, if so here.'
@@ -338,7 +337,7 @@ def flagged_by_mistake(rate: float, n_users: int, n_flagged: int) -> str:
 
 
 def about(expected: float) -> str:
-    """Return an expected number in words."""
+    """Format an expected number."""
     return f"about {expected:,.0f}" if expected >= 0.5 else "fewer than one"
 
 

@@ -16,26 +16,25 @@ from unswayed.visible import counted
 RegimeName = Literal["auto", "server", "users"]
 
 MANY_ACTIONS = 50
-"""Ours: with at least this many actions, a log that is not explored evenly was chosen by its users;
-with fewer, by a server that prefers some actions."""
+"""Ours: number of actions from which uneven play indicates that users chose, and not a server that
+prefers some actions."""
 
 LEAST_REPEATS = 20.0
-"""Ours: expected number of repeated plays from which their absence is evidence."""
+"""Ours: minimum expected number of repeated plays for the test of repeats."""
 
 FEW_REPEATS = 0.2
-"""Ours: users who pick items rate each once; with less than this share of the repeats expected by
-chance, users chose."""
+"""Ours: share of the expected repeats below which users chose: they usually rate an item once."""
 
 DEVIATIONS = 4.0
-"""Ours: the dispersion of uniform play stays within this many standard deviations."""
+"""Ours: number of standard deviations by which the dispersion of uniform play may exceed 1."""
 
 USERS_PER_ACTION = 30
-"""Ours: visitors of a context for each action, before uneven play can be detected."""
+"""Ours: minimum number of visitors per action of a context for the test of uniform play."""
 
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """Who chose, and how that is known."""
+    """Who chose the actions, and the reason for that conclusion."""
 
     name: Literal["server", "users"]
     reason: str
@@ -44,9 +43,8 @@ class Regime:
 def regime_of_log(tallies: UserTallies, summary: LogSummary, wanted: RegimeName) -> Regime:
     """Return who chose the actions: as stated, or as inferred from the log.
 
-    Propensities, or uniform play if there is enough data to test it, indicate the server. Users who
-    choose for themselves rate an item once, where chance would repeat it, and spread unevenly over
-    many items.
+    Propensities indicate the server, and so does uniform play. Users who choose for themselves
+    rarely choose an item twice, and play many items unevenly.
     """
     if wanted != "auto":
         return Regime(wanted, "as stated")
@@ -69,8 +67,8 @@ def regime_of_log(tallies: UserTallies, summary: LogSummary, wanted: RegimeName)
 def _is_even(users: IntArray) -> bool:
     """Return whether actions were explored evenly over enough users.
 
-    If too few users met each action, the p-value of uniform play is 1. So the variance of
-    the number of users per action must not exceed its mean by more than chance either.
+    The p-value of uniform play is 1 if few users met each action. So the dispersion index of the
+    numbers of users per action is tested, too.
 
     Parameters
     ----------
@@ -86,7 +84,7 @@ def _is_even(users: IntArray) -> bool:
 
 
 def _repeats(tallies: UserTallies) -> tuple[float, float]:
-    """Return pairs of plays of a user in one cell: how many there are, and how many by chance."""
+    """Return the observed and the expected number of pairs of plays of a user in the same cell."""
     plays = tallies.cell_sums("plays")
     shares = plays / np.maximum(plays.sum(axis=1, keepdims=True), 1.0)
     found = tallies.blocks.map_blocks(_block_repeats, (shares**2).sum(axis=1))
@@ -97,7 +95,7 @@ def _block_repeats(tallies: Tallies, coincidence: FloatArray) -> tuple[float, fl
     seen = float((tallies.plays * (tallies.plays - 1.0)).sum()) / 2.0
     contexts = tallies.cells // tallies.n_actions
     visits = entry_users(tallies.indptr) * tallies.n_contexts + contexts
-    # Entries are sorted by user and cell, so those of one user and context are next to each other.
+    # Entries are sorted by user and cell, so those of a user in a context are adjacent.
     starts = np.flatnonzero(np.diff(visits, prepend=-1))
     n = np.add.reduceat(tallies.plays, starts)
     return seen, float((n * (n - 1.0) / 2.0 * coincidence[contexts[starts]]).sum())

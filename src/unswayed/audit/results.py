@@ -1,7 +1,7 @@
 """Results of an audit, their JSON, and limits that raise alarms.
 
-A handful of accounts must not be able to trigger an alarm. So the lower end of the share is
-compared with its limit, and shifts count only if a coalition of some size was found.
+A few accounts must not be able to raise an alarm. So limits are compared with the lower end of the
+share, and shifts only count if a coalition of a minimum size was found.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from unswayed.policy.documents import json_number
 from unswayed.visible import shortened
 
 MOST_LISTED = 200
-"""Ours: maximum number of accounts in JSON and report; ``--users`` writes all."""
+"""Ours: maximum number of accounts in JSON and reports."""
 
 Part = Literal["accounts", "cases", "items", "decisions", "groups"]
 """Parts of an audit that are tables."""
 
 NESTED = ("items", "examples", "timeline")
-"""Fields of a group that are tables themselves."""
+"""Fields of a group that are nested, and left out of its table."""
 
 MOST_LETTERS = 60
 """Ours: maximum length of a name in a sentence."""
 
 LEAST_ACCOUNTS, LEAST_SHARE = 20, 0.005
-"""Ours: minimum number and share of accounts that can raise an alarm."""
+"""Ours: minimum number and minimum share of accounts that raise an alarm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCard:
-    """Accounts that belong together.
+    """A group of accounts.
 
     ``items`` are those on which members and others differ most: ``action``, ``members`` who met it,
     ``members_mean``, ``others_mean``. ``timeline`` has when equal steps of time start, and the
@@ -71,7 +71,7 @@ class GroupCard:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Accounts:
-    """Every account, in the order of codes; arrays have shape (n_users,)."""
+    """Results for all accounts, by code; arrays have shape (n_users,)."""
 
     labels: Labels
     weights: FloatArray
@@ -80,7 +80,7 @@ class Accounts:
     p_values: FloatArray  # NaN where the regime has none
     groups: list[str]  # empty for accounts in no group, like reasons
     reasons: list[str]
-    group_ids: Mapping[str, str]  # by name, ids that stay the same while a group grows
+    group_ids: Mapping[str, str]  # stable ids of groups by name
     first_seen: FloatArray  # seconds since 1970, NaN where unknown
     last_seen: FloatArray
 
@@ -99,7 +99,7 @@ class Accounts:
         )
 
     def cases(self) -> pa.Table:
-        """Return the flagged accounts, with ids that stay the same and when they were active."""
+        """Return the flagged accounts, with stable ids and first and last times."""
         order = self.ordered(self.is_flagged)
         codes, table = order.tolist(), self.table(order)
         ids = [self.group_ids.get(self.groups[code], "") for code in codes]
@@ -134,7 +134,7 @@ def stable_id(kind: str, label: Label) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Changes:
-    """Findings of an audit that were absent before a moment.
+    """What an audit found that an audit of earlier events had not.
 
     ``accounts`` are newly flagged, the most suspicious first: ``user``, ``group``, and whether this
     ``is_known_group``. ``cleared`` are accounts that were flagged before and no longer are.
@@ -149,7 +149,7 @@ class Changes:
 
     @property
     def statement(self) -> str:
-        """Return it in a sentence or two."""
+        """The changes in a sentence or two."""
         if not len(self.accounts):
             return f"Since {self.since} no account is newly flagged (before: {self.before})."
         return (
@@ -159,7 +159,7 @@ class Changes:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values, with the most suspicious accounts only."""
+        """Return the changes as plain JSON values, with the most suspicious accounts only."""
         return {
             **plain(self),
             "accounts": plain(self.accounts[:MOST_LISTED]),
@@ -183,7 +183,7 @@ class Difference:
 
     @property
     def statement(self) -> str:
-        """Return it in a sentence or two."""
+        """The differences in a sentence or two."""
         moved = [
             f"{named_briefly([item['action']])} from {item['reference']:.3g} to {item['now']:.3g}"
             for item in self.items[:3].to_pylist()
@@ -212,14 +212,14 @@ class RedTeam:
 
     @property
     def found_from(self) -> float | None:
-        """Share from which every coalition is found; None if the log itself is attacked."""
+        """Smallest share from which all tried coalitions are found; None if there is none."""
         n_last = len(list(takewhile(lambda row: row["attacked"], reversed(self.sizes))))
         is_some = 0 < n_last < len(self.sizes)
         return self.sizes[-n_last]["share"] if is_some else None
 
     @property
     def statement(self) -> str:
-        """Return in a sentence from which share on the audit detects the attack."""
+        """From which share on the audit finds the attack, in a sentence or two."""
         first, *others = self.sizes
         found = [f"{100.0 * row['share']:g}%" for row in others if row["attacked"]]
         suspected = [
@@ -293,18 +293,18 @@ class Audit:
 
     @property
     def verdict(self) -> Literal["attacked", "suspected", "nothing found"]:
-        """Short verdict."""
+        """The result in one or two words."""
         if self.is_attacked:
             return "attacked"
         return "suspected" if self.is_suspected else "nothing found"
 
     @property
     def cost(self) -> float:
-        """Reward per visit that plain means lose."""
+        """Reward per visit that is lost by deciding on plain means."""
         return float(np.dot(self.changed["cost"], self.changed["share"]))
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values, with the most suspicious accounts only."""
+        """Return the audit as plain JSON values, with the most suspicious accounts only."""
         sizes = {name: getattr(self, f"n_{name}") for name in SIZES}
         return {
             **{name: plain(getattr(self, name)) for name in AS_THEY_ARE},
@@ -321,7 +321,7 @@ class Audit:
     def table(self, part: Part = "accounts") -> pa.Table:
         """Return a part as a table; ``.to_pandas()`` and ``polars.from_arrow`` make data frames.
 
-        ``accounts`` are all of them, ``cases`` the flagged ones with ids that stay the same.
+        ``accounts`` has all accounts, ``cases`` the flagged ones with stable ids.
         """
         if part == "accounts":
             return self.accounts.table(self.accounts.ordered())
@@ -342,7 +342,7 @@ AS_THEY_ARE = (
     *("verdict", "statement", "share", "items", "changed", "cost", "regime", "alpha"),
     *("groups", "cases", "limits", "notes"),
 )
-"""Fields that JSON has by their names."""
+"""Attributes that JSON contains under their own names."""
 
 
 def plain(value: Any) -> Any:
@@ -380,16 +380,14 @@ def named_briefly(names: Sequence[object], most: int = 3) -> str:
 
 
 FLAGGED_WHERE_SERVERS_CHOSE = 0.0079
-"""Share of honest accounts that count less than half in attacked production logs; .0040 without the
-worst of 29 logs."""
+"""Share of the honest accounts that are flagged in attacked production logs."""
 
 FLAGGED_WHERE_USERS_CHOSE = 0.004
-"""Share of honest accounts that are flagged in real ratings with injected profiles; in attacked
-markets it is .0002, and in real ratings believed clean nobody is flagged."""
+"""Share of the honest accounts that are flagged in real ratings with injected profiles."""
 
 
 class Alarm(NamedTuple):
-    """Whether a limit was exceeded, why, and how many accounts it takes to cause that."""
+    """Whether a limit was exceeded, why, and the minimum number of accounts that can do that."""
 
     raised: bool
     reasons: tuple[str, ...]
@@ -409,7 +407,7 @@ def check_limits(share: float | None, shift: float | None) -> None:
 
 
 def alarm_of(audit: Audit, *, share: float | None, shift: float | None) -> Alarm:
-    """Return whether the lower end of the share, or an item's shift, exceeds a limit."""
+    """Compare the lower end of the share and the shifts of items with their limits."""
     least = max(LEAST_ACCOUNTS, math.ceil(LEAST_SHARE * audit.n_users))
     needed = least
     if share is not None and shift is None:

@@ -1,33 +1,34 @@
-"""Doubly robust estimates of a policy's value, users weighed and intervals clustered by user.
+"""Doubly robust estimates of a policy's value with weighted users and intervals clustered by user.
 
-With events i of user u(i) in context s_i, logged action a_i, reward r_i, propensity p_i, policy π,
-importance weights w_i = π(a_i|s_i)/p_i, weights ω_u of users and a model m(s, a) of rewards, the
+Event i of user u(i) has context s_i, logged action a_i, reward r_i and propensity p_i. With a
+policy π, importance weights w_i = π(a_i|s_i)/p_i, user weights ω_u and a reward model m(s, a), the
 value is
 
     Σ ω [Σ_a π(a|s) m(s, a) + w (r − m(s, a_i))] / Σ ω,
 
-and an uplift is the same with the differences of the sums and of w between two policies. Users are
-independent and their plays are not, so variances are those of the users' influences.
+and an uplift is the difference between the values of two policies. Users are independent, but the
+plays of one user are not, so variances are computed from the users' influence functions.
 
-*Undetected lies.* How far can undetected liars, at most a share x of the accounts, have moved the
-estimate? With factors c_i, an estimate is a model's part plus Σ_i c_i (r_i − m_i) / Σ_i 1, so a
-user adds the residual sum S_u = Σ c_i (r_i − m_i). Given the cells that an honest user met, S_u is
-a sum of independent rewards around n_u·m, where m is to be bounded. Its spread is known from the
-rewards in the same cells, and tastes of honest users can only add to it. Let z_u(m) = (S_u −
-n_u·m)/sd(S_u).
+*Undetected lies.* The second interval bounds how far undetected liars, at most a share x of the
+accounts, can have moved the estimate. The estimate is the mean prediction of the model plus the
+mean of c_i (r_i − m_i) over the events, with known factors c_i. A user contributes the sum of
+residuals S_u = Σ c_i (r_i − m_i). Given the cells that an honest user visited, S_u is a sum of
+independent terms with mean n_u·m, where m is the quantity to be bounded. Its variance is estimated
+from rewards in the same cells; differences in taste can only increase it. Let z_u(m) =
+(S_u − n_u·m)/sd(S_u).
 
-For every m that may be true, honest users are at least 1 − x of all. So whatever the others report,
-and for every t,
+At least 1 − x of the users are honest. So if m is the true value, then for every t, whatever the
+liars report,
 
     Σ_u sd_u·(z_u(m) − t)₊  ≥  (1 − x)·Σ_u sd_u·E(z − t)₊  −  noise,
 
-with the expectation over honest rewards: if m were larger, too few users would be left on its
-upper side. The interval has all m for which that holds on either side. The inequality holds for any
-lies: honest users differ in their means, by what they met or by taste, but these differences add
-up to zero in units of S_u, and (z − t)₊ is convex, so they raise the left side. (Without sd_u they
-would not: users who met little of what the policy plays have small spreads.) The threshold t is the
-one with the smallest bound for normal z. With low thresholds nothing has to be known of honest
-spread: then the bound is that of trimming the share x.
+where the expectation is over honest rewards. The inequality fails if m is too large, since too few
+users then have a large z_u(m). The interval contains every m that satisfies it and its mirror
+image. Honest users have different means, because of their tastes and the cells that they visited.
+These differences sum to zero on the scale of S_u, and (z − t)₊ is convex, so they only increase the
+left side. The factor sd_u is needed for that: users who rarely saw the policy's actions have a
+small standard deviation. The threshold t is the one with the smallest bound for normal z. For low t
+the bound does not depend on the honest variance and equals that of trimming the share x.
 """
 
 from __future__ import annotations
@@ -47,19 +48,18 @@ CONFIDENCE = 0.95
 """Level of every interval."""
 
 MOST_EVENTS, DRAWS, FEW_DRAWS = 200_000, 8, 2
-"""Ours: honest rewards are redrawn for users with about this many events, this many times; and how
-many times if many shares are tried."""
+"""Ours: approximate number of events whose rewards are resampled, number of resamples, and number
+of resamples where many shares are tried."""
 
 DOUBT = 3.0
-"""Ours: odds of membership in a coalition that was found may be wrong by this factor. Chosen on the
-part development of ``benchmarks/evaluate.py``: with 1, intervals held in only .75 to .94 of the
-logs."""
+"""Ours: factor by which the learner's odds of membership may be wrong. Chosen on the part
+``development`` of ``benchmarks/evaluate.py``: with 1, coverage was only .75 to .94."""
 
 THRESHOLDS = np.linspace(-3.0, 2.5, 45)
-"""Thresholds t that are considered."""
+"""Grid of thresholds t."""
 
 MIDDLE = np.linspace(0.25, 0.75, 11)
-"""Quantiles that are compared to estimate a scale; a few accounts could move more extreme ones."""
+"""Quantiles from which a scale is estimated; more extreme ones are not robust to a few accounts."""
 
 Z = float(special.ndtri((1.0 + CONFIDENCE) / 2.0))
 
@@ -132,10 +132,11 @@ def cell_means(events: Events, user_weights: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Law:
-    """Rewards by cell and size, each with the probability that its account is honest.
+    """Weighted empirical distribution of the rewards in each cell.
 
-    ``ends`` adds up these probabilities, ``sums`` the rewards times them; those of a cell begin at
-    ``starts`` and add up to ``masses``, both of shape (n_cells,).
+    A reward's weight is the probability that its account is honest. ``rewards`` are sorted within
+    cells; ``ends`` are cumulative weights and ``sums`` cumulative weighted rewards. The weights of
+    a cell start at ``starts`` and sum to ``masses``, both of shape (n_cells,).
     """
 
     rewards: FloatArray
@@ -161,7 +162,7 @@ class _Law:
         return np.asarray((last - first) / np.maximum((high - low) * self.masses, 1e-300))
 
     def draw(self, cells: IntArray, uniforms: FloatArray, low: float, high: float) -> FloatArray:
-        """Return random rewards between two quantiles, less their mean; shape of ``uniforms``."""
+        """Draw rewards between two quantiles, centred at their mean; shape of ``uniforms``."""
         parts = low + (high - low) * uniforms
         places = np.searchsorted(self.ends, self.starts[cells] + parts * self.masses[cells])
         found = self.rewards[np.minimum(places, len(self.rewards) - 1)]
@@ -170,29 +171,29 @@ class _Law:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Honest:
-    """Rewards that honest accounts would have reported, and which accounts may be honest.
+    """A model of honest rewards, and the probability that each account is honest.
 
-    Rewards of a sample of the users are redrawn from honest ones in the same cells. If the true
-    mean differs from the observed one, lies are among the largest rewards of a cell, or among the
-    smallest. So rewards are also redrawn without the share x at either end.
+    Rewards of a sample of the users are resampled from honest rewards in the same cells. Lies that
+    bias a mean are among the largest or among the smallest rewards of a cell, so rewards are also
+    resampled without the share x at either end.
     """
 
     users: npt.NDArray[np.integer]  # shape (n_events,)
-    variances: FloatArray  # shape (n_events,), of an honest reward
+    variances: FloatArray  # shape (n_events,), variance of an honest reward in the cell
     honesty: FloatArray  # shape (n_users,), the learner's probabilities that accounts are honest
     range: tuple[float, float]  # smallest and largest reward
     law: _Law
-    sampled: IntArray  # events that are redrawn, by cell
+    sampled: IntArray  # indices of the resampled events, sorted by cell
     cells: IntArray  # shape (n_sampled,), their cells
     uniforms: FloatArray  # shape (DRAWS, n_sampled)
     share: float = 0.0  # x, including the detected accounts
-    # Shape (3, n_draws, n_sampled), residuals: redrawn from all rewards, without the largest, and
+    # Shape (3, n_draws, n_sampled): residuals resampled from all rewards, without the largest, and
     # without the smallest.
     draws: FloatArray = field(default_factory=lambda: np.empty((3, 0, 0)))
 
     @classmethod
     def of(cls, events: Events, honesty: FloatArray) -> Honest:
-        """Return the honest rewards of a log, with nothing hidden yet."""
+        """Fit the honest rewards of a log, without undetected lies."""
         rng = generator(0, "evaluate")
         users, rewards = events.users, events.rewards
         cells = events.contexts.astype(np.int64) * events.n_actions + events.actions
@@ -202,15 +203,15 @@ class Honest:
         variances = (squares / np.maximum(law.masses, 1e-300))[cells]
         is_drawn = rng.random(len(honesty)) < MOST_EVENTS / len(users)
         sampled = np.flatnonzero(is_drawn[users])
-        # The order of the rows does not matter, but neighbours then share cache lines.
+        # The result does not depend on the order; this one is fast, because reads are local.
         sampled = sampled[np.lexsort((rewards[sampled], users[sampled], cells[sampled]))]
         uniforms = rng.random((DRAWS, len(sampled)))
         span = float(rewards.min()), float(rewards.max())
         return cls(users, variances, honesty, span, law, sampled, cells[sampled], uniforms)
 
     def hiding(self, share: float, *, draws: int = DRAWS) -> Honest:
-        """Return the same with up to this share of the accounts colluding undetected."""
-        # The share that remains after the detected accounts.
+        """Return a copy that allows for colluders up to this share of the accounts."""
+        # Share of undetected colluders among the accounts that were not detected.
         unseen = min(max(0.0, 1.0 - (1.0 - share) / float(self.honesty.mean())), 0.9)
         parts = (0.0, 1.0), (0.0, 1.0 - unseen), (unseen, 1.0)
         uniforms = self.uniforms[:draws]
@@ -219,11 +220,11 @@ class Honest:
 
     @property
     def weights(self) -> FloatArray:
-        """Largest plausible probability that each account is honest; shape (n_users,)."""
+        """Upper bounds on the probability that each account is honest; shape (n_users,)."""
         return np.asarray(self.honesty * DOUBT / (1.0 - self.honesty + self.honesty * DOUBT))
 
     def rows(self, selected: BoolArray) -> Honest:
-        """Return the same for some events."""
+        """Return a copy for a subset of the events."""
         is_kept = selected[self.sampled]
         return replace(
             self,
@@ -242,7 +243,7 @@ class Honest:
         variances = np.bincount(users, factors**2 * self.variances, n_users)
         is_seen = variances > 1e-12 * max(float(variances.max(initial=0.0)), 1e-300)
         n = int(is_seen.sum())
-        if n < 2:  # without variance, nothing was shifted; with one account, nothing is known
+        if n < 2:  # no variance: no shift; one account: no information
             return (0.0, 0.0) if n == 0 else (-np.inf, np.inf)
         unit = np.sqrt(variances[is_seen])
 
@@ -254,7 +255,7 @@ class Honest:
         seen = factors * residuals
         squares = by_account(users, seen**2) / unit
         z, visits = by_account(users, seen), by_account(users, np.ones(len(users)))
-        # m is a mean over all accounts; those without any spread add nothing to it.
+        # m is a mean over all accounts; those with no variance do not contribute.
         visits *= len(users) / float(visits @ unit)
         sizes = unit / unit.mean()
         weights = self.weights[is_seen]
@@ -262,7 +263,7 @@ class Honest:
         share = max(self.share, 1.0 - kept)
 
         def redrawn(draws: FloatArray) -> tuple[FloatArray, float]:
-            """Return z of honest accounts, and the scale that is applied to them."""
+            """Return z of honest accounts, and the scale factor that they were multiplied by."""
             values = [own * draw for draw in draws]
             found = np.concatenate([by_account(drawn, one)[is_drawn] for one in values])
             usual = np.concatenate([(by_account(drawn, one**2) / unit)[is_drawn] for one in values])
@@ -281,11 +282,11 @@ class Honest:
 
 
 def _least_scale(seen: FloatArray, drawn: FloatArray, share: float) -> float:
-    """Return the smallest plausible scale of honest residuals; lies may have inflated them.
+    """Return a lower bound on the scale of honest residuals, which lies may have inflated.
 
-    Both are squared residuals of accounts, relative to their expectation. Even if all liars have
-    larger residuals than the rest, the rest is honest: its quantile p is at least the quantile (1 −
-    x)·p of all.
+    ``seen`` and ``drawn`` are squared residuals of accounts, relative to their expectation. Even if
+    all liars have larger residuals than all honest accounts, the quantile p of the honest ones is
+    at least the quantile (1 − x)·p of all.
     """
     usual = float(np.quantile(drawn, MIDDLE).mean())
     least = float(np.quantile(seen, (1.0 - share) * MIDDLE).mean())
@@ -293,7 +294,7 @@ def _least_scale(seen: FloatArray, drawn: FloatArray, share: float) -> float:
 
 
 def _threshold(share: float, n: int, scale: float) -> float:
-    """Return the threshold with the smallest bound for normal z, if a ``share`` lies undetected."""
+    """Return the threshold with the smallest bound for normal z and a share of undetected liars."""
     t, density = THRESHOLDS, np.exp(-(THRESHOLDS**2) / 2.0) / np.sqrt(2.0 * np.pi)
     beyond = special.ndtr(-t)
     first, second = density - t * beyond, (1.0 + t**2) * beyond - t * density  # of (z − t)₊
@@ -311,16 +312,16 @@ def _largest(
     share: float,
     t: float,
 ) -> float:
-    """Return the largest m for which enough accounts lie beyond the threshold.
+    """Return the largest m that satisfies the inequality in the module's docstring.
 
-    ``sizes`` are the weights of accounts times their standard deviations. ``honest`` has z of
-    honest accounts if rewards are as seen, if lies hide in them, and their sizes.
+    ``sizes`` are the weights of accounts times their standard deviations. ``honest`` contains z of
+    honest accounts without and with undetected lies among the rewards, and their sizes.
     """
     n = (1.0 - share) * len(z)
     centre = float(sizes @ z) / max(float(sizes @ visits), 1e-300)
     near, far = (honest[2] * np.maximum(one - t, 0.0) for one in honest[:2])
     seen = sizes * np.maximum(z - centre * visits - t, 0.0)
-    # Tastes increase the variance of observed residuals.
+    # Differences in taste increase the variance of observed residuals.
     noise = Z * float(np.sqrt(n * max(float(near.var()), float(seen.var()))))
 
     def excess(m: float) -> float:

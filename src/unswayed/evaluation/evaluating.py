@@ -1,15 +1,14 @@
 """Estimate the value of a policy for honest users from a log.
 
-A policy that was chosen for its rewards in a log looks better there than it is (the winner's
-curse). If it came from the log that it is evaluated on, or if that is unknown, it is cross-fitted:
-learned again in the same way on one half of the users and evaluated on the other half, and vice
-versa. So no account is on both sides. The model of rewards is fitted on the same half. Splits are
-repeated and their results averaged: with one split, or with more and smaller folds, errors of the
-folds go together and intervals are too narrow.
+A policy is overestimated on the log that it was learned from (the winner's curse). If it came from
+the log that it is evaluated on, or if its origin is unknown, it is cross-fitted: learned again with
+the same method and the reward model on one half of the users, and evaluated on the other half, and
+vice versa. Results are averaged over several splits. With one split, or with more and smaller
+folds, errors of the folds are correlated and intervals too narrow.
 
-Half of the users teach a little less than all of them, and a policy is at most as good as it looks
-on the events that it was chosen on. So the lower end of an interval comes from cross-fitting, and
-the upper end from the policy without it.
+A policy that is learned from half of the users is slightly worse than one learned from all, and the
+estimate without cross-fitting is biased upwards. So the lower end of an interval comes from
+cross-fitting, and the upper end from the estimate without it.
 """
 
 from __future__ import annotations
@@ -61,14 +60,14 @@ STEPS = ("reading", "looking for a coalition", "fitting", "evaluating")
 
 
 FEW = 0.05
-"""Ours: warn if a single event has more than this share of the importance weight, or if the
-effective sample is a smaller share of the events and chance could explain the uplift."""
+"""Ours: share of the importance weight above which a single event causes a warning, and effective
+share of the events below which an uplift that chance could explain does."""
 
 MOST_CONTEXTS = 20
-"""Ours: contexts that are broken down, the most frequent first."""
+"""Ours: maximum number of contexts in the breakdown."""
 
 LARGEST_SHARE = 0.49
-"""Largest share that is tried: with a colluding majority any result is possible."""
+"""Largest share of colluders that is considered."""
 
 PROBABILITY = "probability"
 """Column of a table of a stochastic policy, beside those of the context and the action."""
@@ -83,7 +82,7 @@ KEPT_LEAVES = (
 """A note on policies with a partition."""
 
 FEWEST_USERS, SPLITS = 4, 3
-"""A half needs two users; and, ours, how often users are split in halves."""
+"""Minimum number of users for cross-fitting, and, ours, number of random splits in halves."""
 
 
 class Judged(NamedTuple):
@@ -92,7 +91,7 @@ class Judged(NamedTuple):
     table: FloatArray  # shape (n_contexts, n_actions), probabilities of actions
     fitting: Fitting
     reason: str
-    # For each split the tables of the policies evaluated on its halves, if it is cross-fitted.
+    # If cross-fitted: for each split, the tables of the policies that are evaluated on its halves.
     halves: tuple[tuple[FloatArray, FloatArray], ...] = ()
 
 
@@ -112,18 +111,18 @@ def evaluate_policy(
     on_step: Listener = lambda _: None,
     **names: Any,
 ) -> Evaluation:
-    """Estimate a policy's value for honest users from a log of another policy, and its uplift.
+    """Estimate a policy's value and uplift for honest users from a log of another policy.
 
     Parameters
     ----------
     source, columns, query, on_bad_rows
         As ``read_events`` takes them; or events.
     policy
-        What is evaluated: a policy, or a table or file of a stochastic one with the log's columns
-        of context and action and a column ``probability``. If it was learned from features, the
-        log needs those columns, and contexts are the leaves.
+        The policy, or a table or file of a stochastic policy with the log's context and action
+        columns and a column ``probability``. A policy that was learned from features needs these
+        columns in the log; its contexts are the leaves.
     baseline
-        What it is compared with, in the same forms; None for what was logged.
+        What the policy is compared with, in the same forms; None for what was logged.
     baseline_name
         Name of the baseline in the result.
     alpha
@@ -145,9 +144,9 @@ def evaluate_policy(
     -----
     A policy that was learned from this log, or may have been, is cross-fitted.
 
-    Guarantee: asymptotically, intervals of honest users hold with 95 % if at most ``share`` of the
-    accounts collude and the coalitions that were found are none but colluders, up to a factor of
-    the odds; see ``estimators``.
+    Guarantee: asymptotically, intervals for honest users have a coverage of 95 % if at most
+    ``share`` of the accounts collude and the learner's odds of membership are right up to a
+    constant factor; see ``estimators``.
     """
     stated = check_fraction_or_auto(alpha)
     if names:
@@ -258,9 +257,9 @@ def evaluate_policy(
 class Comparison(NamedTuple):
     """A policy and its baseline on the events of a log, with one model of rewards."""
 
-    # Of the value and of the uplift: as they are, and for each split that was cross-fitted.
+    # Value and uplift: without cross-fitting, and for each split.
     terms: tuple[tuple[Terms, Terms], ...]
-    weights: FloatArray  # shape (n_users,), in the model and in the estimates
+    weights: FloatArray  # shape (n_users,), of the reward model and the estimates
     is_rival_fitted: bool  # whether the baseline was cross-fitted, too
 
     @classmethod
@@ -297,14 +296,15 @@ class Comparison(NamedTuple):
         return cls(tuple(found), weights, any(one.halves for one in policies[1:]))
 
     def rows(self, selected: BoolArray) -> Comparison:
-        """Return the comparison on some events, with the same model."""
+        """Return the comparison on a subset of the events, with the same model."""
         some = tuple((value.rows(selected), uplift.rows(selected)) for value, uplift in self.terms)
         return self._replace(terms=some)
 
     def estimates(self, honest: Honest | None = None) -> EvaluatedBy:
-        """Return the value, the uplift, and the uplift without undetected lies.
+        """Return the value and the uplift, and the uplift with an interval for chance only.
 
-        For all users alike, or for honest ones, allowing for undetected lies.
+        With ``honest``, the first two are for honest users, and their intervals allow for
+        undetected lies; otherwise they are for all users.
         """
         value, uplift = zip(*self.terms, strict=True)
         return EvaluatedBy(
@@ -321,23 +321,20 @@ class Comparison(NamedTuple):
     def _pooled(
         self, splits: Sequence[Terms], honest: Honest | None = None, *, is_uplift: bool = False
     ) -> Estimate:
-        """Return the mean over all splits, if the policy was cross-fitted.
-
-        The upper end is that of the policy without cross-fitting.
-        """
+        """Return the mean over the splits, with the upper end of the estimate without splits."""
         own, *crossed = (self._estimate(terms, honest, is_uplift=is_uplift) for terms in splits)
         if not crossed:
             return own
         estimate, low, high, error = np.mean(crossed, axis=0).tolist()
-        if is_uplift and self.is_rival_fitted:  # either end may be too close
+        if is_uplift and self.is_rival_fitted:  # then both estimates are biased
             low = min(low, own.low)
         return Estimate(estimate, low, max(high, own.high), error)
 
     def _estimate(self, terms: Terms, honest: Honest | None, *, is_uplift: bool) -> Estimate:
-        """Return an estimate whose interval allows for undetected lies.
+        """Return an estimate with an interval that allows for undetected lies.
 
-        An estimate is the mean of the model's predictions plus a mean weighted residual. Lies are
-        bounded in the second part; the first has sampling error only.
+        The estimate is the mean prediction of the model plus a mean weighted residual. The effect
+        of lies on the residuals is bounded; predictions have a sampling error only.
         """
         found = mean_of(terms.users, terms.values, self.weights)
         if honest is None or honest.share == 0.0:
@@ -349,14 +346,14 @@ class Comparison(NamedTuple):
         low = min(found.low, found.estimate - float(np.hypot(max(mean - low, 0.0), chance)))
         high = max(found.high, found.estimate + float(np.hypot(max(high - mean, 0.0), chance)))
         least, most = honest.range
-        if is_uplift:  # two means differ by at most the range of rewards
+        if is_uplift:  # at most the range of rewards
             least, most = least - most, most - least
         low, high = max(low, min(least, found.low)), min(high, max(most, found.high))
         return found._replace(low=low, high=high)
 
 
 def _partition_of(policy: Policy | Source, baseline: Policy | Source | None) -> Partition | None:
-    """Return the partition of the policy; refuse a baseline with contexts of another kind."""
+    """Return the partition of the policy; refuse a baseline with another partition."""
     policies = (policy,) if baseline is None else (policy, baseline)
     found = [one.partition if isinstance(one, Policy) else None for one in policies]
     if len({one and one.hash for one in found}) > 1:
@@ -368,7 +365,7 @@ def _partition_of(policy: Policy | Source, baseline: Policy | Source | None) -> 
 
 
 def _choices_of(policy: Policy, events: Events) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return how likely each action is, and notes; rows of actions that the log lacks are zero.
+    """Return the probabilities of actions, and notes; 0 for actions that the log does not have.
 
     The probabilities have shape (n_contexts, n_actions), in codes of the log.
     """
@@ -388,7 +385,7 @@ def _choices_of(policy: Policy, events: Events) -> tuple[FloatArray, tuple[str, 
 def _stochastic_choices(
     table: Source, events: Events, columns: Columns
 ) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return the same of a table with a context, an action and its probability in each row."""
+    """Read the same from a table with one row per context and action."""
     action = columns.action
     named = Columns(user=action, context=columns.context, action=action, reward=PROBABILITY)
     try:
@@ -443,7 +440,7 @@ def _coded(
 def _inverse_propensities(
     events: Events, tallies: Tallies, min_propensity: float
 ) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return 1/propensity of each event: as logged, uniform, or from action frequencies."""
+    """Return inverse propensities: as logged, uniform, or estimated from action frequencies."""
     if events.propensities is not None:
         clipped = float((events.propensities < min_propensity).mean())
         note = (
@@ -486,13 +483,13 @@ def _judged(
 
 
 def _learned_again(policy: Policy, tallies: Tallies) -> Policy:
-    """Learn a policy from other tallies by the same method, with the same alpha."""
+    """Learn a policy from other tallies with the same method and alpha."""
     design = design_of_log(tallies, "auto")
     return learn_policy(tallies, design, alpha=policy.alpha, method=policy.method).policy
 
 
 def _halves_of(n_users: int, split: int) -> IntArray:
-    """Return the half of each user in a split: 0 or 1."""
+    """Return the half, 0 or 1, to which each user belongs in a split."""
     return np.asarray(generator(0, "halves", split).permutation(n_users) % 2)
 
 

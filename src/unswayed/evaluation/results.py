@@ -1,4 +1,4 @@
-"""Results of an evaluation, frozen: as JSON, as tables and in words."""
+"""Results of an evaluation, with their tables, JSON and sentences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unswayed.policy.documents import json_number
 from unswayed.visible import number, percent
 
 NEARLY_HALF = 0.48
-"""Beyond one half nothing is known; shares beyond this one are reported as "nearly half"."""
+"""Larger shares are reported as "nearly half"."""
 
 Fitting = Literal["as it is", "cross-fitted", "holdout"]
 FITTINGS: dict[Fitting, str] = {
@@ -23,12 +23,12 @@ FITTINGS: dict[Fitting, str] = {
     "evaluated on the others: {reason}.",
     "holdout": "The policy was learned again {reason}.",
 }
-"""How a policy was judged, in words."""
+"""How a policy was evaluated, in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedBy:
-    """The doubly robust estimates, of all users alike or of honest ones.
+    """Doubly robust estimates for all users or for honest users.
 
     ``sampling`` is the uplift with an interval that allows for chance only: if nobody lies unseen.
     """
@@ -119,17 +119,17 @@ class Evaluation:
 
     @property
     def naive(self) -> EvaluatedBy:
-        """The estimates for all users alike."""
+        """The estimates for all users."""
         return self.estimates[0]
 
     @property
     def condition(self) -> str:
-        """What the intervals of honest users assume, in words."""
+        """The assumption behind the intervals for honest users."""
         return f"if at most {percent(self.share)} of the accounts collude"
 
     @property
     def statement(self) -> str:
-        """The result in plain words."""
+        """The result in a few sentences."""
         uplift, chance = self.honest.uplift, self.honest.sampling
         against = "what was logged" if self.baseline == LOGGING else self.baseline
         words = [

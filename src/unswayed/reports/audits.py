@@ -1,7 +1,6 @@
-"""An audit in readable form: on a terminal, and as one self-contained HTML page.
+"""Reports of audits, on a terminal and as a self-contained HTML page.
 
-Every table is made once (``audit_tables``); a terminal prints its first rows, a page shows all of
-them.
+Both show the tables of ``audit_tables``, the terminal only their first rows.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ SHARES, LABELS = (
     ("share", "detected", "false_positives"),
     ("user", "context", "action", "naive", "robust"),
 )
-"""Fields that are shown as percentages, and those that may be names."""
+"""Fields that are shown as percentages, and those that contain labels."""
 
 MARKS = {kind: f'<b class="{kind}">{kind}</b>' for kind in ("naive", "robust")}
 
 CARD_WIDTH, CARD_LABELS = 300.0, 70.0
-"""Size of a picture on a card, so that its letters match the text around it."""
+"""Size of a picture on a card; its text is then as large as that around it."""
 
 
 def table_of(rows: list[dict[str, Any]], **columns: str) -> Table:
-    """Return fields of rows as a table, by the names that are shown."""
+    """Return a table of some fields of rows; keywords map column names to fields."""
 
     def cell(name: str, value: Any) -> Cell:
         if name in SHARES:
@@ -44,7 +43,7 @@ def table_of(rows: list[dict[str, Any]], **columns: str) -> Table:
             return float(round(value, 3))
         if isinstance(value, bool):
             return "yes" if value else "no"
-        # Labels that are numbers are names.
+        # Numeric labels are names.
         return str(value) if name in LABELS and isinstance(value, int) else value
 
     return Table(
@@ -117,7 +116,7 @@ def _who_chose(audit: Audit) -> str:
 
 
 def _error_rates(audit: Audit) -> str:
-    """Return the error rates of the flagging threshold, in words."""
+    """Describe the threshold for flagging and its error rate."""
     rates = audit.rates
     return (
         f"Flagged: {rates['threshold']}. Share of honest accounts flagged by mistake: "
@@ -254,7 +253,7 @@ def _items(audit: Audit, items: str) -> str:
 
 
 def _decisions(audit: Audit, decisions: str) -> str:
-    """Return the actions of plain and robust means in each context, and the cost of differences."""
+    """Return the section on contexts in which plain and robust means choose different actions."""
     if not len(audit.changed):
         return section("Decisions", paragraph("Plain means decide the same everywhere.", "soft"))
     drawn = audit.changed[:DRAWN].to_pylist()

@@ -1,4 +1,4 @@
-"""An evaluation in readable form: on a terminal, and as one self-contained HTML page."""
+"""Reports of evaluations, on a terminal and as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unswayed.reports.tables import Table, print_line, print_some, rate
 from unswayed.visible import number
 
 DRAWN = 12
-"""Maximum number of contexts in the picture; the table has all."""
+"""Maximum number of contexts in the picture."""
 
 KEY = (
     ("logged", "logging"),

@@ -22,7 +22,7 @@ from unswayed.reports.style import (
 )
 
 DRAWN = 12
-"""Maximum number of rows in a chart; the data hold all of them."""
+"""Maximum number of rows in a chart; its data file has all of them."""
 
 
 def write_policy_figures(policy: Policy, folder: Path) -> list[Path]:

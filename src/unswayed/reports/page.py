@@ -1,7 +1,7 @@
-"""A page in one file: its style, its security policy, contents, tables and sections.
+"""Self-contained HTML pages: style, security policy, contents, sections and tables.
 
-Nothing is fetched. One script sorts, filters and downloads tables; without it they are shown in
-full.
+Pages load nothing from the network. Their only script sorts, filters and downloads tables; without
+it, tables are shown in full.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def page(
     numbers: Sequence[tuple[str, str]],
     sections: Sequence[str],
 ) -> str:
-    """Return a whole page; nothing may be fetched, and nothing run but ``SCRIPT``.
+    """Return a page whose security policy only allows ``SCRIPT`` and no network.
 
-    It begins with its subject, the answer in a box of a ``kind``, and ``numbers``, each with its
-    meaning.
+    It starts with its subject, the answer in a box with the class ``kind``, and ``numbers`` with
+    their meanings.
     """
     style, script = (
         base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -86,7 +86,7 @@ def section(title: str, *parts: str) -> str:
 
 
 def beside(*parts: str) -> str:
-    """Return parts next to each other where there is room."""
+    """Place parts side by side if there is room."""
     return f'<div class="beside">{"".join(f"<div>{part}</div>" for part in parts)}</div>'
 
 
@@ -97,7 +97,7 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def key(*pairs: tuple[str, str]) -> str:
-    """Return a legend of colours; each pair is a class and its meaning."""
+    """Return a legend; each pair has a colour class and its meaning."""
     return (
         '<p class="small soft">'
         + "".join(f'<span class="key {kind}"></span>{text_of(name)}' for kind, name in pairs)

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 TABLE_FORMATS = (".csv", ".parquet", ".json")
 
-#: Characters that make spreadsheets run text: https://owasp.org/www-community/attacks/CSV_Injection
+#: Characters by which spreadsheets recognise formulas: https://owasp.org/www-community/attacks/CSV_Injection
 _FORMULA = r"\A[=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}']"
 _NUMBER = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\z"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A context with different actions; means are each policy's estimate for its own action."""
+    """A context in which two policies differ, with each one's estimate for its own action."""
 
     context: Label
     before: Label
@@ -45,7 +45,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What differs between two policies.
+    """The differences between two policies.
 
     ``agreement`` is the share of visits on which both policies choose the same action, by the
     second policy's context probabilities.
@@ -59,7 +59,7 @@ class Comparison:
 
 
 def compare_policies(first: Policy, second: Policy) -> Comparison:
-    """Return where two policies decide differently, the most visited contexts first."""
+    """Compare two policies; contexts are sorted by their share of the visits."""
     if first.context_labels.type_name != second.context_labels.type_name:
         raise InputError(
             f"the contexts are of different types ({first.context_labels.type_name} and "

@@ -139,7 +139,7 @@ def label_ends(ax: Axes, ends: Sequence[tuple[float, str, str]], *, font_size: f
 
 
 def spread(places: Sequence[float], *, apart: float, most: float = math.inf) -> list[float]:
-    """Move ascending places as little as needed to be ``apart``, from zero to ``most`` if they fit.
+    """Move ascending positions by the least amounts that keep them ``apart`` and within ``most``.
 
     >>> [round(place, 2) for place in spread([0.5, 0.5, 1.5], apart=0.5)]
     [0.25, 0.75, 1.5]

@@ -42,7 +42,7 @@ def text_of(value: object, most: int = 200) -> str:
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Return round numbers within a range, at most so many.
+    """Return at most so many round numbers within a range.
 
     >>> ticks(0.0, 0.93), ticks(-2.0, 7.0)
     ([0.0, 0.2, 0.4, 0.6, 0.8], [-2.0, 0.0, 2.0, 4.0, 6.0])
@@ -65,7 +65,7 @@ def bars(
     label_width: float = LABEL_WIDTH,
     kinds: Sequence[str] | None = None,
 ) -> str:
-    """Draw a bar for each label and value, from zero to the right, or to the left if negative.
+    """Draw a horizontal bar for each label and value, from zero.
 
     ``kinds`` are classes of the bars; by default the direction has a colour.
     """

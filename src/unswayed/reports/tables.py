@@ -1,4 +1,4 @@
-"""Tables for people, JSON for programs: the only place that prints results."""
+"""Output of results on a terminal, as tables or as JSON."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def print_some(title: str, table: Table, *, n_rows: int | None = None, more: str
 def _print_rows(
     console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
-    """Print each row of a table as lines of a column's name and its cell."""
+    """Print each row as a list of column names and cells."""
     console.print(_text(title), style="bold")
     width = max(cell_len(column) for column in columns)
     for row in rows:
@@ -126,7 +126,7 @@ def _print_rows(
 
 
 def _widths(least: Sequence[int], natural: Sequence[int], room: int) -> list[int]:
-    """Return widths of columns: the least ones, and the room shared where it is missing.
+    """Return column widths: at least the least ones; the remaining room is shared.
 
     >>> _widths([4, 5, 6], [4, 7, 20], 6)
     [4, 7, 10]
@@ -141,7 +141,7 @@ def _widths(least: Sequence[int], natural: Sequence[int], room: int) -> list[int
 
 
 def _least_width(texts: Sequence[str], *, is_numeric: bool) -> int:
-    """Return the width that breaks neither the name of a column, nor a number or word in it."""
+    """Return the width at which no word or number of a column is broken."""
     name, *cells = texts
     words = [*name.split(), *(cells if is_numeric else " ".join(cells).split())]
     return max(map(cell_len, words), default=1)
@@ -153,14 +153,14 @@ def rate(value: float | None) -> str | None:
 
 
 def print_json(value: object) -> None:
-    """Print a value as JSON to standard output, NaN and infinities refused."""
+    """Print a value as JSON to standard output; NaN and infinity are errors."""
     text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False)
     # Control characters that JSON does not escape occur in strings, where \u009b is valid.
     sys.stdout.write(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
 
 def print_line(text: str, *, wrap: bool = True) -> None:
-    """Print a sentence to standard output, wrapped to the terminal unless it is to be copied."""
+    """Print a sentence to standard output, wrapped to the width of the terminal by default."""
     _console().print(_text(text, most=SENTENCE_LENGTH, keep="\n"), soft_wrap=not wrap)
 
 
@@ -195,7 +195,7 @@ def steps_bar(steps: Sequence[str]) -> Iterator[Callable[[str], None]]:
 
 
 def _text(text: str, *, most: int = LABEL_LENGTH, keep: str = "") -> Text:
-    """Return a text for display: not as markup, and without control characters."""
+    """Return a text without markup and control characters."""
     return Text(visible(text, most=most, keep=keep))
 
 
