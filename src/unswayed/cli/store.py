@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,30 +33,28 @@ def store(
         raise InputError(f"there is no task {task!r}; choose one of: {', '.join(_TASKS)}.")
     if (task == "backup") != (to is not None):
         raise InputError("give --to sqlite:///FILE with backup, and with nothing else.")
+    found: dict[str, Any]
     if task == "check":
         found = upkeep.check_store(store, None if secret is None else Secrets.load(secret))
-        if json:
-            print_json(found)
-        else:
-            for name, numbers in found["campaigns"].items():
-                counts = ", ".join(f"{number:,} {what}" for what, number in numbers.items())
-                print_line(f"campaign {name}: {counts}")
-            for problem in found["problems"]:
-                print_line(f"problem: {problem}")
-            print_line(f"format {found['format']}; {len(found['problems'])} problems")
-        if found["problems"]:
-            raise typer.Exit(1)
+        lines = [
+            f"campaign {name}: "
+            + ", ".join(f"{number:,} {what}" for what, number in counts.items())
+            for name, counts in found["campaigns"].items()
+        ]
+        lines += [f"problem: {problem}" for problem in found["problems"]]
+        lines += [f"format {found['format']}; {len(found['problems'])} problems"]
     elif to is not None:
         rows = upkeep.back_up(store, to)
-        if json:
-            print_json({"to": to, "rows": rows})
-        else:
-            print_line(f"copied {sum(rows.values()):,} rows; keep the secret, too.")
+        found = {"to": to, "rows": rows}
+        lines = [f"copied {sum(rows.values()):,} rows; keep the secret, too."]
     else:
         before, after = upkeep.migrate(store)
-        if json:
-            print_json({"from": before, "to": after})
-        else:
-            print_line(
-                f"the store has format {after}" + (f"; it had {before}." * (before != after))
-            )
+        found = {"from": before, "to": after}
+        lines = [f"the store has format {after}" + (f"; it had {before}." * (before != after))]
+    if json:
+        print_json(found)
+    else:
+        for line in lines:
+            print_line(line)
+    if found.get("problems"):
+        raise typer.Exit(1)

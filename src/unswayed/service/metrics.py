@@ -40,10 +40,7 @@ METRICS = {
     "unswayed_worker_restarts_total": ("counter", "Worker processes that ended unexpectedly."),
     "unswayed_learning_running": ("gauge", "Queued and running learning jobs, by campaign."),
     "unswayed_learning_seconds": ("gauge", "Duration of the last learning job, by campaign."),
-    "unswayed_learning_success_timestamp_seconds": (
-        "gauge",
-        "End of the last successful learning job, by campaign.",
-    ),
+    "unswayed_learning_success_timestamp_seconds": ("gauge", "When that job ended, by campaign."),
     "unswayed_epoch": ("gauge", "Epoch of the served plan, by campaign."),
     "process_cpu_seconds_total": ("counter", "Processor time of the workers."),
     "process_resident_memory_bytes": ("gauge", "Memory of the workers; shared pages count twice."),

@@ -33,16 +33,13 @@ class PostgresqlDatabase(Database):
 
     def connect(self) -> PostgresqlConnection:
         """Open a connection whose commits wait until they are on the server's disk."""
-        try:
-            connection = psycopg.connect(
-                self.url,
-                connect_timeout=_CONNECT_SECONDS,
-                autocommit=True,
-                options=f"-c synchronous_commit=on -c statement_timeout={_STATEMENT_MS}",
+        options = f"-c synchronous_commit=on -c statement_timeout={_STATEMENT_MS}"
+        with _errors():
+            return PostgresqlConnection(
+                psycopg.connect(
+                    self.url, connect_timeout=_CONNECT_SECONDS, autocommit=True, options=options
+                )
             )
-        except psycopg.Error as error:
-            raise StoreError(_first_line(error)) from error
-        return PostgresqlConnection(connection)
 
     def create(self, *, migrates: bool = False) -> None:
         """Create the tables; servers that start at the same time take turns."""
@@ -79,26 +76,26 @@ class PostgresqlConnection(Connection):
 
     def execute(self, sql: str, *values: Any) -> list[Row]:
         """Run a statement and return its rows."""
-        try:
+        with _errors():
             statement = cast("Any", sql.replace("?", "%s"))
             cursor = self._connection.execute(statement, values or None)
             return cursor.fetchall() if cursor.description else []
-        except psycopg.DataError as error:
-            # The caller sent a character that PostgreSQL cannot store as text.
-            raise InputError(f"a name cannot be used: {_first_line(error)}.") from error
-        except psycopg.Error as error:
-            raise StoreError(_first_line(error)) from error
 
     def stream(self, sql: str, *values: Any) -> Generator[Row]:
         """Yield the rows of a statement from a cursor of the server."""
-        try:
-            with self._connection.cursor(name="stream") as cursor:
-                cursor.execute(cast("Any", sql.replace("?", "%s")), values or None)
-                yield from cursor
-        except psycopg.Error as error:
-            raise StoreError(_first_line(error)) from error
+        with _errors(), self._connection.cursor(name="stream") as cursor:
+            cursor.execute(cast("Any", sql.replace("?", "%s")), values or None)
+            yield from cursor
 
 
-def _first_line(error: Exception) -> str:
-    """Return the first line of an error; further lines may contain a password."""
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Convert errors of the driver; only their first line, since others may contain a password."""
+    try:
+        yield
+    except psycopg.Error as error:
+        text = str(error).partition("\n")[0] or type(error).__name__
+        if isinstance(error, psycopg.DataError):
+            # The caller sent a character that PostgreSQL cannot store as text.
+            raise InputError(f"a name cannot be used: {text}.") from error
+        raise StoreError(text) from error

@@ -355,7 +355,7 @@ def explain(connection: Connection, name: str, decision: str, secret: bytes) -> 
         },
         "policy": {"version": policy_version, "method": method, "cells": cells},
         "rewards": [
-            {"reward_id": row[0], "reward": row[1], "received_ms": row[2]} for row in rewards
+            dict(zip(("reward_id", "reward", "received_ms"), row, strict=True)) for row in rewards
         ],
     }
 

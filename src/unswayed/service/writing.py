@@ -74,11 +74,10 @@ Counts = Counter[tuple[CountKey, str]]
 
 def counted(records: Iterable[Record]) -> Counts:
     """Count decisions, and shadow matches, by context and mode."""
-    alike = Counter((CountKey.of(one), one.action == one.planned_action) for one in records)
     counts: Counts = Counter()
-    for (key, is_match), n in alike.items():
-        counts[key, "decisions"] += n
-        counts[key, "matches"] += n * is_match
+    for record in records:
+        counts[CountKey.of(record), "decisions"] += 1
+        counts[CountKey.of(record), "matches"] += record.action == record.planned_action
     return counts
 
 
@@ -314,9 +313,8 @@ def write_rewards(
         for one in reports
     ]
     kept = _first_rows(connection, "rewards", rows, [one.is_late for one in reports])
-    for one, (_, is_new) in zip(reports, kept, strict=True):
-        if is_new:
-            counts[CountKey.of(one.record), "rewards"] += 1
+    new = [one.record for one, (_, is_new) in zip(reports, kept, strict=True) if is_new]
+    counts.update((CountKey.of(record), "rewards") for record in new)
     return kept
 
 

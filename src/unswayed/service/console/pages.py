@@ -398,23 +398,18 @@ async def _confirm(call: Call, viewer: Key) -> Response:
     """Ask for confirmation to serve a version."""
     served, wanted = await endpoints.show_policy(call), await endpoints.show_version(call)
     held = (await endpoints.show_campaign(call)).settings.held_action
+    nothing_learned = {"policy": {EVERYBODY: held}, "default_action": held}
+    old, new = (one["policy"] or nothing_learned for one in (served, wanted))
+    hashes = {one.get("partition", {}).get("hash") for one in (old, new)}
+    contexts = [*served["plan"]["contexts"], *(new["policy"] if len(hashes) == 2 else ())]
 
-    hashes = {(one["policy"] or {}).get("partition", {}).get("hash") for one in (served, wanted)}
-    contexts = [*served["plan"]["contexts"]]
-    if len(hashes) == 2:  # the leaves differ
-        contexts += (wanted["policy"] or {"policy": [EVERYBODY]})["policy"]
-
-    def plays(version: Mapping[str, Any], context: str) -> str:
-        policy = version["policy"]
-        if len(hashes) == 2 and context not in (policy or {"policy": [EVERYBODY]})["policy"]:
-            return "-"
-        if policy is None:
-            return str(held)
-        return str(policy["policy"].get(context, policy["default_action"]))
+    def plays(policy: Mapping[str, Any], context: str) -> str:
+        # A context that is a leaf of the other partition is not played.
+        otherwise = "-" if len(hashes) == 2 else policy["default_action"]
+        return str(policy["policy"].get(context, otherwise))
 
     both = [
-        (context, plays(served, context), plays(wanted, context))
-        for context in dict.fromkeys(contexts)
+        (context, plays(old, context), plays(new, context)) for context in dict.fromkeys(contexts)
     ]
     changes = [row for row in both if row[1] != row[2]][:MOST_ROWS]
     version = wanted["version"]
