@@ -154,7 +154,7 @@ def test_a_partition_is_learned_served_and_rolled_back_while_accounts_claim_attr
         assert list(served["plan"]["contexts"]) == policy.context_labels.texts
         assert served["plan"]["epoch"] == 1
 
-        # Learning from the export, which has a column for each feature, gives the same policy.
+        # Learning from the export, which has a column for each feature, gives the same partition.
         again = learn_log(log, features=list(FEATURES), trusted=["hour"], alpha=CAFE.alpha).policy
         assert again.partition is not None
         assert again.partition.hash == policy.partition.hash

@@ -111,7 +111,7 @@ def test_rewarded_decisions_survive_a_restart() -> None:
         return
     with open_folder() as folder:
         prefix, data = folder / "prefix", folder / "data"
-        # Python of the system, as on a host: one in a user's home cannot be run by others.
+        # Use the system's Python, since other users cannot run one in a user's home.
         system = {**os.environ, "PATH": f"/usr/bin:{os.environ['PATH']}"}
         run(str(DEPLOY / "install"), str(prefix), env=system)
         data.mkdir()

@@ -75,7 +75,7 @@ def test_within_an_epoch_only_the_policy_changes() -> None:
 
 def test_all_epochs_that_are_over_end() -> None:
     plan = next_plan_of(make_plan("shop", SHOP), SHOP, POLICY, replace(GROWN, age=40.0))
-    assert plan.epoch == 4  # 4, 8, 16 and 32 decisions a user are over
+    assert plan.epoch == 4  # epochs end at 4, 8, 16 and 32 decisions per user
     assert plan.rule("lunch").surviving == SHOP.actions  # review epochs explore all actions again
 
 

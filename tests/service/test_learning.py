@@ -53,7 +53,7 @@ def test_the_service_learns_the_right_policy_under_attack_and_rolls_back(
         for server in (one, other):
             active = server.get("/v1/shop/policy")
             assert (active["version"], active["policy"]["policy"]) == (1, BEST)
-            assert active["plan"]["epoch"] == 3  # 16 decisions a user: 4, 8 and 16 are over
+            assert active["plan"]["epoch"] == 3  # 16 decisions per user; epochs end at 4, 8 and 16
             for context, rule in active["plan"]["contexts"].items():
                 assert rule["action"] == BEST[context]
                 assert rule["explorer_share"] < 0.5

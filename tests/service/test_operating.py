@@ -448,7 +448,7 @@ def test_making_a_key_creates_no_campaign(tmp_path: Path) -> None:
     prepared = prepare(Configuration(campaigns={"shop": SHOP}), store=store, secret_path=None)
     made = unswayed(tmp_path, "serve", "--store", store, "--make-key", "shop:decide")
     assert made.returncode == 0, made.stderr
-    # Nor does serving it without a configuration.
+    # Serving this store without a configuration does not create the demo campaign either.
     assert prepare(None, store=store, secret_path=None).names == prepared.names == ("shop",)
     refused = unswayed(tmp_path, "serve", "--store", store, "--make-key", "demo:decide")
     assert (refused.returncode, "no campaign 'demo'" in refused.stderr) == (2, True)

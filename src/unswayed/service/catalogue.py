@@ -117,7 +117,7 @@ def publish(
         before, played = plan_of(connection, name, old.plan_version - 1)
         is_moved = _shape(policy) != _shape(policy_of(connection, name, played))
         if is_moved and progress is None:
-            # Resume the exploration of the time when this policy was last served.
+            # Continue with the actions explored when this policy was last served.
             ((last,),) = connection.select("plans", "MAX(version)", campaign=name, policy=chosen)
             if last is not None:
                 before = replace(plan_of(connection, name, last)[0], epoch=before.epoch)

@@ -154,7 +154,7 @@ class Ranking:
 def checked_list(names: Sequence[str | int], actions: Labels) -> frozenset[str]:
     """Return a caller's eligible actions, or refuse the list."""
     if len(actions) > MOST_ACTIONS:
-        text = f"'actions' is for campaigns of up to {MOST_ACTIONS:,} actions."
+        text = f"'actions' can be used in campaigns of up to {MOST_ACTIONS:,} actions."
         raise Refusal(422, "too_many_actions", text)
     eligible = frozenset(map(str, names))
     if not eligible:
@@ -314,10 +314,10 @@ class Serving(Campaign, frozen=True, eq=False):
         """Return the caller's own action and its propensity in shadow mode, else None."""
         if self.settings.mode != SHADOW:
             if request.action is not None or request.propensity is not None:
-                raise bad_request("'action' and 'propensity' are for shadow mode; leave them out.")
+                raise bad_request("'action' and 'propensity' need shadow mode; leave them out.")
             return None
         if request.action is None:
-            raise bad_request("in shadow mode 'action' is your own action; give it.")
+            raise bad_request("shadow mode requires 'action', the action that you chose yourself.")
         action = str(request.action)
         if action not in self.settings.actions:
             text = f"campaign {self.name!r} has no action {action[:80]!r}; add it first."

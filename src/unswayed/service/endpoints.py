@@ -454,7 +454,7 @@ async def export(call: Call) -> StreamingResponse:
     since = "milliseconds since 1970"
     between = _numbers(call, since_ms=since, until_ms=since)
     if call.query.get("pseudonyms", "false") not in ("true", "false"):
-        raise bad_request("pseudonyms is true or false.")
+        raise bad_request("pseudonyms must be true or false.")
     if call.query.get("pseudonyms") == "true":
         between["secret"] = call.service.watcher.secrets.assignment.hex()
     pieces = _offline(call, "export", between)

@@ -302,7 +302,7 @@ def explain(connection: Connection, name: str, decision: str, secret: bytes) -> 
     except ValueError:
         id_ = b""
     if len(id_) != 16:
-        raise bad_request("a decision's id is 32 hexadecimal digits.")
+        raise bad_request("the id of a decision must be 32 hexadecimal digits.")
     record = find_record(connection, name, id_)
     if record is None:
         raise Refusal(

@@ -382,7 +382,7 @@ class Service:
     def _report(self, serving: Serving, token: str, received: int) -> Report:
         """Return a report on the decision of a token, or refuse one of another campaign."""
         record, payload = self.watcher.signer.opened(token)
-        # A campaign that was deleted and created again is another one.
+        # A campaign that was deleted and created again counts as another one.
         if record.campaign != serving.name or record.time_ms < serving.created_ms:
             text = f"the token does not belong to this campaign {serving.name!r}."
             raise Refusal(403, "other_campaign", text)
