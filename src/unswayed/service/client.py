@@ -219,7 +219,7 @@ Parameters = ParamSpec("Parameters")
 def _awaited(
     method: Callable[Concatenate[Client, Parameters], Result],
 ) -> Callable[Concatenate[Any, Parameters], Awaitable[Result]]:
-    """Type a method of ``Client`` as a coroutine, which it is with ``AsyncClient._ask``."""
+    """Cast a method of ``Client`` to a coroutine method, for use in ``AsyncClient``."""
     return cast("Callable[Concatenate[Any, Parameters], Awaitable[Result]]", method)
 
 

@@ -150,7 +150,7 @@ def _fitted(plan: EpochPlan, settings: Settings, policy: Policy) -> EpochPlan:
 
 
 def _with_shares(plan: EpochPlan, settings: Settings) -> EpochPlan:
-    """Return a plan whose share of explorers is that of the mode, if the mode fixes one."""
+    """Return a plan with the configured share of explorers; in mode ``learn`` it is unchanged."""
     if settings.mode == "learn":
         return plan
     share = settings.explorer_share
