@@ -29,6 +29,8 @@ _LIMIT = 300
 #: The port of servers on the pages, which is replaced by a free one.
 _PORT = "8321"
 
+_DEMO = re.compile(r"^unswayed demo(?: --out (\w+))?(?= *(?:#.*)?$)", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class Block:
@@ -56,9 +58,14 @@ def blocks_of(page: Path) -> list[Block]:
 class Reader:
     """Runs the blocks of a page in one folder and one Python session."""
 
-    def __init__(self, folder: Path, *, installed: Path | None = None) -> None:
-        """Start in a folder, with the commands of this source tree or with installed ones."""
-        self.folder = folder
+    def __init__(
+        self, folder: Path, *, installed: Path | None = None, demo: Path | None = None
+    ) -> None:
+        """Start in a folder, with the commands of this source tree or with installed ones.
+
+        ``demo`` has the files of ``unswayed demo``, which are then copied instead of made.
+        """
+        self.folder, self.demo = folder, demo
         self.commands = installed or Path(sys.executable).parent
         self.environment = {**os.environ, "PYTHONPATH": "" if installed else str(ROOT / "src")}
         self.names: dict[str, object] = {}
@@ -112,6 +119,8 @@ class Reader:
         """Run a shell script; exported variables persist."""
         for name, value in re.findall(r"^export (\w+)=(\S+)$", text, flags=re.MULTILINE):
             self.exported[name] = value
+        if self.demo is not None:
+            text = _DEMO.sub(lambda match: f"cp -r {self.demo} {match[1] or 'demo'}", text)
         with subprocess.Popen(
             ["bash", "-euo", "pipefail", "-c", text.replace(_PORT, self.port)],
             cwd=self.folder,

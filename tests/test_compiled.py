@@ -14,16 +14,15 @@ caching.CompileResultCacheImpl._locator_classes = [caching.UserProvidedCacheLoca
 """
 USE = """
 import numpy as np
-from unswayed.policy import Assignment
-draw = Assignment(secret=bytes(16))
-codes = draw.digests("user", ["ann", "bob"])
-print(draw.actions(codes, codes, n_actions=10).tolist())
+from unswayed.tallies.summing import row_sums
+print(row_sums(np.array([0, 2, 3]), np.array([1.0, 2.0, 4.0])))
 """
 
 
-def run(script: str, temporary: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(script: str, temporary: Path, **environment: str) -> str:
+    """Run a script that must print the sums, and return its standard error."""
     variables = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    return subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-W", "default", "-c", script],
         env=variables | environment,
         cwd=temporary,
@@ -31,29 +30,24 @@ def run(script: str, temporary: Path, **environment: str) -> subprocess.Complete
         text=True,
         check=False,
     )
+    assert (result.returncode, result.stdout) == (0, "[3. 4.]\n"), result.stderr
+    return result.stderr
 
 
 def test_without_a_writable_cache_loops_are_compiled_with_a_note(tmp_path: Path) -> None:
-    result = run(READ_ONLY + USE, tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout == run(USE, tmp_path).stdout
-    assert result.stderr.count("set NUMBA_CACHE_DIR") == 1
+    assert run(READ_ONLY + USE, tmp_path).count("set NUMBA_CACHE_DIR") == 1
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x80\x05K\x01."])
 def test_a_damaged_cache_is_compiled_again(damage: bytes, tmp_path: Path) -> None:
-    expected = run(USE, tmp_path, NUMBA_CACHE_DIR=str(tmp_path)).stdout
+    run(USE, tmp_path, NUMBA_CACHE_DIR=str(tmp_path))
     files = [path for path in tmp_path.rglob("*") if path.suffix in (".nbi", ".nbc")]
     assert files
     for path in files:
         path.write_bytes(damage)
-    result = run(USE, tmp_path, NUMBA_CACHE_DIR=str(tmp_path))
-    assert result.returncode == 0, result.stderr
-    assert result.stdout == expected
+    run(USE, tmp_path, NUMBA_CACHE_DIR=str(tmp_path))
 
 
 def test_a_full_disk_does_not_prevent_compilation(tmp_path: Path) -> None:
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))\n"
-    result = run(limit + USE, tmp_path, NUMBA_CACHE_DIR=str(tmp_path))
-    assert result.returncode == 0, result.stderr
-    assert result.stdout == run(USE, tmp_path).stdout
+    run(limit + USE, tmp_path, NUMBA_CACHE_DIR=str(tmp_path))

@@ -23,13 +23,21 @@ def runnable(page: Path) -> list[Block]:
     return [block for block in blocks_of(page) if block.kind and block.reason is None]
 
 
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run the demo that most pages begin with, and return the folder of its files."""
+    folder = tmp_path_factory.mktemp("demo")
+    Reader(folder).run(Block("sh", "unswayed demo\n", 0, None))
+    return folder / "demo"
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=name_of)
 def test_every_code_block_of_a_page_runs(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo: Path
 ) -> None:
     """Blocks run in order in one folder; doctests and transcripts print what the page shows."""
     monkeypatch.chdir(tmp_path)
-    reader = Reader(tmp_path)
+    reader = Reader(tmp_path, demo=demo)
     try:
         for block in runnable(page):
             reader.run(block)

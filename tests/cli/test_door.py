@@ -7,13 +7,17 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
 
+from tests.cli.shop import unswayed
 from tests.cli.test_main import run
+from tests.refusals import refusal
+from unswayed import Policy
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +36,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log["context"] = np.where(contexts == "coffee break", "am", "pm")
     pacsv.write_csv(pa.table(log), path / "other.csv")
     for name in ("log", "other"):
-        done = run("learn", f"{name}.csv", "--out", f"{name}.json", cwd=path)
+        done = run("learn", f"{name}.csv", "--out", f"{name}.json", "--json", cwd=path)
         assert done.returncode == 0, done.stderr
+        (path / f"{name}-summary.json").write_text(done.stdout)
     return path
+
+
+def decisions_of(folder: Path) -> list[dict[str, Any]]:
+    """Return the decisions that ``learn --json`` printed."""
+    listed: list[dict[str, Any]] = json.loads((folder / "log-summary.json").read_text())[
+        "decisions"
+    ]
+    return listed
 
 
 def wide(folder: Path, width: int, *arguments: str) -> str:
@@ -59,7 +72,9 @@ def test_the_summary_fits_80_columns_and_shortens_no_label(folder: Path, method:
     assert max(map(len, shown.splitlines())) <= 80
     for label in ("late-night-in-Reykjavík", "cold-brewed-single-origin", "espresso", "naive"):
         assert label in shown
-    decisions = json.loads(wide(folder, 80, *options, "--json"))["decisions"]
+    decisions = decisions_of(folder)
+    if method != "bounded":
+        decisions = json.loads(wide(folder, 80, *options, "--json"))["decisions"]
     for row in decisions:
         assert row["action"] == "espresso"
         assert row["naive"] == "MegaCola"
@@ -75,10 +90,7 @@ def test_the_summary_fits_80_columns_and_shortens_no_label(folder: Path, method:
 
 
 def test_decisions_are_sorted_by_the_number_of_visits(folder: Path) -> None:
-    shares = [
-        row["share"]
-        for row in json.loads(wide(folder, 80, "learn", "log.csv", "--json"))["decisions"]
-    ]
+    shares = [row["share"] for row in decisions_of(folder)]
     assert shares == sorted(shares, reverse=True)
 
 
@@ -137,29 +149,27 @@ def test_policies_without_a_common_context_are_not_compared(folder: Path) -> Non
     assert "'am', 'pm'" in shown
 
 
-def test_an_existing_policy_is_replaced_only_if_it_is_named(folder: Path, tmp_path: Path) -> None:
+def test_an_existing_policy_is_replaced_only_if_it_is_named(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without --out an existing policy.json is kept, and nothing is computed."""
-    log = str(folder / "log.csv")
-    assert run("learn", log, cwd=tmp_path).returncode == 0
-    first = (tmp_path / "policy.json").read_bytes()
-    refused = run("learn", log, "--alpha", "0.2", cwd=tmp_path)
-    assert refused.returncode == 2
-    assert refused.stderr.strip() == (
-        "error: policy.json exists; replace it with --out policy.json, or name another file."
+    monkeypatch.chdir(tmp_path)
+    log, policy = folder / "log.csv", tmp_path / "policy.json"
+    policy.write_text("learned before")
+    assert refusal(unswayed, "learn", log) == (
+        "policy.json exists; replace it with --out policy.json, or name another file."
     )
-    assert (tmp_path / "policy.json").read_bytes() == first
-    assert run("learn", log, "--alpha", "0.2", "--out", "policy.json", cwd=tmp_path).returncode == 0
-    assert (tmp_path / "policy.json").read_bytes() != first
+    assert policy.read_text() == "learned before"
+    unswayed("learn", log, "--out", "policy.json")
+    assert Policy.load(policy).context_labels.texts == ["coffee break", "late-night-in-Reykjavík"]
 
 
 @pytest.mark.parametrize("command", ["audit", "learn"])
 def test_a_policy_is_refused_as_a_log(folder: Path, command: str) -> None:
-    done = run(
-        command, "log.json", *(["--out", "p.json"] if command == "learn" else []), cwd=folder
-    )
-    assert done.returncode == 2
-    assert done.stderr.strip() == (
-        "error: log.json is a policy, not a log; give the log, with one line for each event."
+    path = folder / "log.json"
+    arguments = ["--out", folder / "p.json"] if command == "learn" else []
+    assert refusal(unswayed, command, path, *arguments) == (
+        f"{path} is a policy, not a log; give the log, with one line for each event."
     )
 
 

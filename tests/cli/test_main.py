@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import unswayed
+from tests.cli import shop
 from unswayed.cli import COMMANDS
+from unswayed.demo.shop import play
 
 COMMAND = Path(sys.executable).with_name("unswayed")
 
@@ -55,24 +57,32 @@ def test_shell_completion_offers_commands_and_options(typed: str, offered: str) 
     assert "_unswayed_completion" in shown.stdout
 
 
-def test_the_demo_prints_a_summary_and_writes_a_picture_and_a_log(tmp_path: Path) -> None:
-    result = run("demo", "--json", cwd=tmp_path)
-    assert result.returncode == 0, result.stderr
-    told = json.loads(result.stdout)
+def test_the_demo_prints_a_summary_and_writes_a_picture_and_a_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = play()
+    monkeypatch.setattr("unswayed.cli.demo.play", lambda _: outcome)
+    shop.unswayed("demo", "--json", "--out", tmp_path / "new folder")
+    told = json.loads(capsys.readouterr().out)
     shares = told["share_of_honest_purchases"]
     # The coalition of 20% lifts the mean of MegaCola above those of all other items.
     assert shares["naive"] < 0.5
     assert shares["unswayed"] == 1.0
     assert {row["naive"] for row in told["results"]} == {"MegaCola"}
     for file in told["files"]:
-        assert (tmp_path / file).stat().st_size > 1000
+        assert Path(file).stat().st_size > 1000
+    shop.unswayed("demo", "--out", tmp_path)
+    shown = capsys.readouterr()
+    assert "Nobody knows which accounts" in shown.out
+    assert "✗ MegaCola" in shown.out
+    assert shown.err == ""
 
 
 def test_the_news_log_is_as_documented(tmp_path: Path) -> None:
     """4% bots, click rates near 1.5%, correct propensities, and the same file for the same seed."""
     files = [tmp_path / "a" / name for name in ("monday.parquet", "tuesday.parquet")]
     for folder in ("a", "b"):
-        assert run("demo", "--world", "news", "--out", str(tmp_path / folder)).returncode == 0
+        shop.unswayed("demo", "--world", "news", "--out", tmp_path / folder)
     assert files[0].read_bytes() == (tmp_path / "b" / "monday.parquet").read_bytes()
     bots = set((tmp_path / "a" / "bots.csv").read_text().replace('"', "").split()[1:])
     assert 700 < len(bots) < 900
@@ -90,10 +100,3 @@ def test_the_news_log_is_as_documented(tmp_path: Path) -> None:
                 tuple(row) for row in log[["story", "propensity"]].drop_duplicates().to_numpy()
             }
         )
-
-
-def test_the_demo_shows_progress_on_a_terminal(tmp_path: Path) -> None:
-    result = run("demo", "--out", str(tmp_path / "new folder"))
-    assert "Nobody knows which accounts" in result.stdout
-    assert "✗ MegaCola" in result.stdout
-    assert result.stderr == ""

@@ -1,5 +1,6 @@
 """The Dask engine on worker processes gives the same bits as one machine, even if one is killed."""
 
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -12,15 +13,17 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from tests.learners.recording import RECORDED
 from tests.learners.same_bits import assert_same_bits
 from unswayed.engine import blocked, workers
 from unswayed.errors import InputError
+from unswayed.events import Columns
 from unswayed.learners.bounded import method as bounded
 from unswayed.learners.bounded import rewards
-from unswayed.learners.from_log import learn_log, learn_on_cluster
+from unswayed.learners.from_log import LearnedLog, learn_log, learn_on_cluster
 from unswayed.tallies import tallies
 
-pytestmark = pytest.mark.usefixtures("small_blocks")
+pytestmark = pytest.mark.usefixtures("small_blocks", "recorded")
 
 
 METHODS = pytest.mark.parametrize("method", ["paper", "bounded"])
@@ -130,3 +133,102 @@ def test_an_unreachable_scheduler_is_an_input_error(
     monkeypatch.setattr(workers, "CONNECT_SECONDS", 1)
     with pytest.raises(InputError, match="no Dask scheduler"):
         learn_on_cluster(str(folder), alpha=0.1, scheduler="tcp://127.0.0.1:9")
+
+
+def written(table: pa.Table, folder: Path, ending: str) -> Path:
+    """Write a table as two files of a format."""
+    folder.mkdir()
+    for number, part in enumerate((table.slice(0, 6_000), table.slice(6_000))):
+        path = folder / f"{number}.{ending}"
+        match ending:
+            case "parquet":
+                pq.write_table(part, path, row_group_size=1_500)
+            case "csv":
+                pyarrow.csv.write_csv(part, path)
+            case _:
+                path.write_text("".join(f"{json.dumps(row)}\n" for row in part.to_pylist()))
+    return folder
+
+
+def shop_log(rng: np.random.Generator, n: int = 16_000) -> pa.Table:
+    """Return a log with rewards of 0 or 1, prices, and a few very active users."""
+    users = np.minimum(rng.geometric(0.01, size=n), 300)
+    actions = rng.integers(3, size=n)
+    return pa.table(
+        {
+            "user": [f"user-{code}" for code in users],
+            "context": [f"context-{code}" for code in rng.integers(3, size=n)],
+            "action": actions,
+            "reward": (rng.random(n) < 0.2 + 0.3 * (actions == 1)).astype(float),
+            "price": np.round(rng.exponential(size=n), 2) - 0.5 * (users < 30),
+        }
+    )
+
+
+def assert_same_reading(client: Any, source: Path, **options: Any) -> LearnedLog:
+    """Learn by a fast method here and on the cluster, compare, and return the result."""
+    here = learn_log(str(source), alpha=0.1, method=RECORDED, **options)
+    there = learn_on_cluster(
+        str(source), alpha=0.1, method=RECORDED, client=client, with_users=True, **options
+    )
+    assert_same_bits(here, there)
+    assert here.provenance == there.provenance
+    assert here.notes == there.notes
+    return there
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+def test_every_format_gives_the_same_bits(
+    ending: str, client: Any, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    assert_same_reading(client, written(shop_log(rng), tmp_path / "log", ending))
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_bins_have_the_edges_that_one_machine_finds(
+    ending: str, client: Any, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    columns = Columns(context=("context", "price"), bins={"price": 5})
+    log = written(shop_log(rng), tmp_path / "log", ending)
+    there = assert_same_reading(client, log, columns=columns)
+    assert len(there.provenance.bins["price"]) == 4
+
+
+def test_propensities_below_the_limit_are_counted_over_all_parts(
+    client: Any, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    table = shop_log(rng)
+    propensities = rng.choice([0.005, 0.3, 0.5], size=len(table))
+    table = table.append_column("propensity", pa.array(propensities))
+    there = assert_same_reading(client, written(table, tmp_path / "log", "parquet"))
+    assert any("below 0.01 and count as that" in note for note in there.notes)
+
+
+def spoiled(table: pa.Table) -> pa.Table:
+    """Return a log with bad rows in both files."""
+    columns = {name: table[name].to_pylist() for name in table.column_names}
+    for row in (17, 7_000, 7_001):
+        columns["reward"][row] = float("nan")
+    columns["context"][15_999] = None
+    return pa.table(columns)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_bad_rows_are_refused_with_the_same_message_as_on_one_machine(
+    ending: str, client: Any, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    table = spoiled(shop_log(rng)).slice(1_000)  # the first bad row is in the second file
+    log = written(table, tmp_path / "log", ending)
+    with pytest.raises(InputError, match="the first is row 6,001") as here:
+        learn_log(str(log), alpha=0.1)
+    with pytest.raises(InputError) as there:
+        learn_on_cluster(str(log), alpha=0.1, client=client)
+    assert str(here.value) == str(there.value)
+
+
+def test_bad_rows_are_dropped_even_if_a_file_has_only_bad_rows(
+    client: Any, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    log = written(shop_log(rng), tmp_path / "log", "csv")
+    (log / "2.csv").write_text("user,context,action,reward,price\nu1,c1,2,n/a,1\n")
+    assert_same_reading(client, log, on_bad_rows="drop")
