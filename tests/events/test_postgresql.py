@@ -9,15 +9,9 @@ from unswayed.errors import InputError
 from unswayed.events import read_events
 
 
-@pytest.fixture(scope="module")
-def server(postgresql: str) -> str:
-    """Return the address of a server."""
-    return postgresql
-
-
-def test_a_query_on_postgresql_is_read(server: str, rng: np.random.Generator) -> None:
+def test_a_query_on_postgresql_is_read(postgresql: str, rng: np.random.Generator) -> None:
     table = random_log(rng)
-    with psycopg.connect(server) as connection:
+    with psycopg.connect(postgresql) as connection:
         connection.execute(
             'CREATE TABLE plays ("user" text, context text, action text, reward float8, p numeric)'
         )
@@ -27,21 +21,21 @@ def test_a_query_on_postgresql_is_read(server: str, rng: np.random.Generator) ->
                 [tuple(row.values()) for row in table.to_pylist()],
             )
     query = 'SELECT "user", context, action, reward, p AS propensity FROM plays'
-    events = read_events(server, query=query).events
+    events = read_events(postgresql, query=query).events
     assert account(events) == rows(table)
     assert events.propensities is not None
     assert set(events.propensities) == {0.25}
 
 
-def test_a_bad_query_on_postgresql_is_reported_in_one_sentence(server: str) -> None:
+def test_a_bad_query_on_postgresql_is_reported_in_one_sentence(postgresql: str) -> None:
     with pytest.raises(InputError, match="query on postgresql failed") as caught:
-        read_events(server, query="SELECT * FROM nothing_here")
+        read_events(postgresql, query="SELECT * FROM nothing_here")
     assert "\n" not in str(caught.value)
 
 
-def test_a_query_cannot_write(server: str) -> None:
+def test_a_query_cannot_write(postgresql: str) -> None:
     with pytest.raises(InputError, match="query on postgresql failed"):
-        read_events(server, query="CREATE TABLE sneaky (x int)")
+        read_events(postgresql, query="CREATE TABLE sneaky (x int)")
 
 
 def test_an_unreachable_server_is_an_input_error() -> None:

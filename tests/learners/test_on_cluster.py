@@ -15,12 +15,14 @@ import pytest
 
 from tests.learners.recording import RECORDED
 from tests.learners.same_bits import assert_same_bits
+from tests.learners.test_from_log import USERS, rows
+from tests.refusals import refusal
 from unswayed.engine import blocked, workers
 from unswayed.errors import InputError
 from unswayed.events import Columns
 from unswayed.learners.bounded import method as bounded
 from unswayed.learners.bounded import rewards
-from unswayed.learners.from_log import LearnedLog, learn_log, learn_on_cluster
+from unswayed.learners.from_log import STEPS, LearnedLog, learn_log, learn_on_cluster
 from unswayed.tallies import tallies
 
 pytestmark = pytest.mark.usefixtures("small_blocks", "recorded")
@@ -127,12 +129,31 @@ def test_killing_a_worker_changes_nothing(
     assert killed[0] not in client.run(os.getpid).values()
 
 
+@pytest.mark.parametrize("scheduler", ["tcp://127.0.0.1:9", "nonsense://nowhere"])
 def test_an_unreachable_scheduler_is_an_input_error(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    scheduler: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "CONNECT_SECONDS", 1)
-    with pytest.raises(InputError, match="no Dask scheduler"):
-        learn_on_cluster(str(folder), alpha=0.1, scheduler="tcp://127.0.0.1:9")
+    message = refusal(learn_on_cluster, "log.parquet", scheduler=scheduler)
+    assert message.startswith(f"there is no Dask scheduler at {scheduler}: ")
+
+
+def test_a_cluster_learns_with_the_same_options(client: Any, tmp_path: Path) -> None:
+    """All options differ from the defaults; notes are on the bad row and on propensities."""
+    table = rows(n_rounds=3)
+    table["account"] = table.pop("user")
+    table["propensity"] = [0.02] * 12 + [0.5] * 468
+    table["reward"][100] = None
+    pq.write_table(pa.table(table), tmp_path / "day.parquet")
+    options = {"columns": Columns(user="account"), "on_bad_rows": "drop", "min_propensity": 0.1}
+    heard: list[str] = []
+    there = assert_same_reading(client, tmp_path, on_step=heard.append, **options)
+    assert len(there.notes) >= 2
+    assert heard == [*STEPS[:1], *STEPS[2:]]
+    assert sorted(map(str, there.user_labels)) == USERS
+    without = learn_on_cluster(str(tmp_path), alpha=0.1, method=RECORDED, client=client, **options)
+    assert len(without.user_labels) == 0
+    np.testing.assert_array_equal(without.policy.mean_rewards, there.policy.mean_rewards)
 
 
 def written(table: pa.Table, folder: Path, ending: str) -> Path:
@@ -165,11 +186,14 @@ def shop_log(rng: np.random.Generator, n: int = 16_000) -> pa.Table:
     )
 
 
-def assert_same_reading(client: Any, source: Path, **options: Any) -> LearnedLog:
+def assert_same_reading(
+    client: Any, source: Path, on_step: Callable[[str], None] = lambda _: None, **options: Any
+) -> LearnedLog:
     """Learn by a fast method here and on the cluster, compare, and return the result."""
-    here = learn_log(str(source), alpha=0.1, method=RECORDED, **options)
+    options |= {"alpha": 0.05, "method": RECORDED}
+    here = learn_log(str(source), **options)
     there = learn_on_cluster(
-        str(source), alpha=0.1, method=RECORDED, client=client, with_users=True, **options
+        str(source), client=client, with_users=True, on_step=on_step, **options
     )
     assert_same_bits(here, there)
     assert here.provenance == there.provenance
