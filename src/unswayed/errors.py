@@ -54,7 +54,7 @@ ALPHA = option("--alpha")
 
 
 def check_adversarial_fraction(value: float, *, name: str = ALPHA) -> float:
-    """Return the corrupted share of users as a float; raise if it is invalid.
+    """Return the share of colluders as a float; raise an error if it is invalid.
 
     >>> check_adversarial_fraction(0.2)
     0.2

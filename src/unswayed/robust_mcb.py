@@ -731,7 +731,7 @@ class RobustMCB:
                 shape = Shape(origin.partition, "learned before")
             if before and options.columns.features != (shape.partition.names if shape else ()):
                 raise InputError(
-                    "the logs before were learned with other features; call fit to start anew."
+                    "earlier logs were fitted with other features; call fit to start again."
                 )
             reading, shape = read_log(log, options, shape)
             origin = _Contexts.of(reading.provenance, shape)

@@ -220,7 +220,7 @@ def test_changes_are_tested_noted_and_recorded() -> None:
     assert learn(log).summary.n_events == len(events)
 
 
-def test_a_folder_cuts_later_logs_into_the_bins_of_the_first(tmp_path: Path) -> None:
+def test_later_logs_of_a_folder_use_the_bins_of_the_first(tmp_path: Path) -> None:
     prices = np.where(np.array(rows()["context"]) == "home", 1.0, 9.0)
     log = LOG.drop_columns("context").append_column("price", pa.array(prices))
     columns = Columns(context=("price",), bins={"price": 2})

@@ -1,4 +1,4 @@
-"""Methods by their names."""
+"""Looking up methods by name."""
 
 from __future__ import annotations
 

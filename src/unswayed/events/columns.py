@@ -83,7 +83,7 @@ class Columns:
         if self.context not in ((), ("context",)) or self.bins:
             columns = option("--context-column", python="context")
             raise InputError(
-                f"{option('--features')} learn the contexts, so {columns} cannot be given as well; "
+                f"contexts are learned from {option('--features')}, so {columns} cannot be given; "
                 f"name {', '.join(self.context)} among the features, or leave one of the two out."
             )
         object.__setattr__(self, "context", ())
@@ -98,7 +98,7 @@ class Columns:
             raise InputError(f"feature {repeated[0]!r} is named twice; name it once.")
 
     def renamed(self, names: Mapping[str, Any], *, others: Sequence[str] = ()) -> Columns:
-        """Return the same columns under other names, given as keywords of a call.
+        """Return these columns with some names replaced by the keywords of a call.
 
         The error for an unknown keyword suggests a similar one, also among the call's ``others``.
         """

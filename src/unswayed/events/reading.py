@@ -425,7 +425,7 @@ _VALUE_BYTES = 30  # Ours: estimated bytes per value of a row that is written ba
 def read_contexts(
     source: Source, *, columns: Sequence[str], bins: Mapping[str, Sequence[float]]
 ) -> tuple[pa.Table, list[Label | None]]:
-    """Return the rows of a file or table, and their contexts; None where a part is missing.
+    """Return the rows of a file or table, and their contexts, which are None if a part is missing.
 
     ``bins`` are the inner edges of binned columns.
     """

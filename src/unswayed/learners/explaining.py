@@ -27,7 +27,7 @@ def plain_actions(tallies: UserTallies) -> IntArray:
 
 
 def changed_decisions(policy: Policy, plain: IntArray) -> dict[str, Label]:
-    """Return the plain choice in each context where it differs from the decision."""
+    """Return the action with the largest plain mean for each context with a different decision."""
     changed = np.flatnonzero(policy.is_learned & (policy.actions != plain))
     return {
         str(policy.context_labels[int(s)]): policy.action_labels[int(plain[s])] for s in changed

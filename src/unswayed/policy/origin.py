@@ -26,8 +26,9 @@ whether two logs share accounts, too few to identify an account."""
 class Origin:
     """Fingerprint of a log.
 
-    ``users`` is a sketch of the accounts: in each of 256 ranges of hashes, eight bits of the
-    smallest, in hexadecimal, with two dots for an empty range. Empty if they are not known.
+    ``users`` is a sketch of the accounts: for each of 256 ranges of hashes, eight bits of the
+    smallest hash in hexadecimal, or two dots if the range is empty. It is empty if the accounts are
+    unknown.
     """
 
     digest: str  # of the number of events in each context and action

@@ -66,7 +66,7 @@ class EpochPlan:
 
     campaign: str
     epoch: int  # counts from 0
-    contexts: Labels  # contexts with a rule of their own
+    contexts: Labels  # contexts that have their own rule
     actions: Labels  # all actions of the campaign
     rules: tuple[Rule, ...]  # one for each context, in their order
     unknown: Rule  # for every other context
@@ -290,7 +290,7 @@ class Ruling(NamedTuple):
 
 
 class Decider:
-    """Makes decisions from a plan and a secret, the same in all epochs of a campaign.
+    """Makes decisions from a plan and a secret; all epochs of a campaign use the same secret.
 
     With equal plans and secrets, decisions are equal, on any machine.
 
@@ -406,8 +406,8 @@ class Decider:
         return digest
 
 
-#: Parameters for drawing in a context: its digest, the shares of controls and of explorers, the
-#: number of survivors, whether they are sticky and spread; or arrays of these.
+#: Parameters of the draws in a context: its digest, the shares of controls and explorers, the
+#: number of surviving actions, ``is_sticky`` and ``is_spread``; or arrays of these.
 _Drawing = tuple[Any, Any, Any, Any, Any, Any]
 _DTYPES: tuple[type, ...] = (np.int64, np.float64, np.float64, np.int64, np.bool_, np.bool_)
 

@@ -213,7 +213,7 @@ def test_bad_features_are_refused_with_the_way_out(rng: np.random.Generator) -> 
     assert "no column 'contry'" in refusal(learn_log, log, features=["contry", "age"])
     assert "Did you mean 'country'?" in refusal(learn_log, log, features=["contry", "age"])
     message = refusal(learn_log, log, features=["age"], context=["country", "hour"])
-    assert "cannot be given as well" in message
+    assert "cannot be given; name" in message
     assert "reward column" in refusal(learn_log, log, features=["age", "reward"])
     assert "named twice" in refusal(learn_log, log, features=["age", "age"])
     assert "no column 'oracle'" in refusal(learn_log, log, features=["age"], advice="oracle")
