@@ -145,7 +145,8 @@ def test_a_cluster_learns_with_the_same_options(client: Any, tmp_path: Path) -> 
     table["propensity"] = [0.02] * 12 + [0.5] * 468
     table["reward"][100] = None
     pq.write_table(pa.table(table), tmp_path / "day.parquet")
-    options = {"columns": Columns(user="account"), "on_bad_rows": "drop", "min_propensity": 0.1}
+    options: dict[str, Any] = {"columns": Columns(user="account"), "on_bad_rows": "drop"}
+    options["min_propensity"] = 0.1
     heard: list[str] = []
     there = assert_same_reading(client, tmp_path, on_step=heard.append, **options)
     assert len(there.notes) >= 2
