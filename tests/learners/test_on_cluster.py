@@ -48,7 +48,7 @@ def test_coalitions_found_in_a_sample_are_removed_from_all_blocks(
     client: Any, rewards_are: str, write_log: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Directions come from a sample of the users; members are found among all users."""
-    for name in ("WHOLE_ENTRIES", "SEARCH_ENTRIES"):
+    for name in ("SAMPLE_ENTRIES", "SEARCH_ENTRIES"):
         monkeypatch.setattr(bounded, name, 15_000)
     monkeypatch.setattr(rewards, "SAMPLE_ENTRIES", 15_000)
     source = str(write_log(rewards_are))
