@@ -1,4 +1,4 @@
-"""An upper estimate of an unknown share of colluders: those detected, and those who may not be."""
+"""An upper estimate of an unknown share of colluders, with a margin for undetected ones."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from unswayed.tallies import UserTallies
 Auto = Literal["auto"]
 
 SEARCHED_FRACTION = LARGEST_SHARE / 2.0
-"""Ours: the share that is stated while looking; coalitions of up to a third are then found."""
+"""Ours: the share that the search assumes; it finds coalitions of up to a third of the accounts."""
 
 FLOOR = 0.1
-"""Ours: never state less, since a coalition that hides may be there."""
+"""Ours: the smallest estimate, since a coalition may be hidden."""
 
 UNSEEN = 0.07
-"""Ours: what is added to those who were found, for members who lie seldom."""
+"""Ours: added to the detected share for members who rarely lie."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownFraction:
-    """An upper estimate of the share of colluders, and what it cannot know."""
+    """An upper estimate of the share of colluders, and its limits."""
 
-    chosen: float  # the share to state
+    chosen: float  # the share to assume
     accused: float  # share of the accounts that were flagged
-    suspected: float  # share of the largest group that is suspected only
-    upper: float  # upper estimate of both together; 0 if there are none
-    # The share from which some coalition exchanges best and runner-up unseen by every method, if it
-    # can be computed. It rests on the median lead of the best action, and on the independent
-    # responses that a user's plays are worth.
+    suspected: float  # share of the accounts in the largest suspected group
+    upper: float  # upper estimate of the sum of both; 0 if both are 0
+    # Share of colluders from which some coalition can exchange the best action and the runner-up
+    # undetected by any method, if it can be computed. It depends on the median lead of the best
+    # action (``gap``) and on the effective plays of a user (``answers_per_user``).
     hidden_from: float | None
     gap: float
     answers_per_user: float
 
     def statement(self) -> str:
-        """Return in plain words what was chosen, why, and what cannot be known."""
+        """Describe which share was chosen, why, and what cannot be known."""
         words = [f"alpha = {self.chosen:.3g} was chosen from the data:"]
         if self.upper > 0:
             words.append(
@@ -70,7 +70,7 @@ class UnknownFraction:
 
 
 def check_fraction_or_auto(value: float | str, *, name: str = ALPHA) -> float | Auto:
-    """Return "auto" or a share of users; text may hold either. ``name`` is for the error's words.
+    """Return "auto" or a share of users, also from text; error messages contain ``name``.
 
     >>> check_fraction_or_auto("0.2"), check_fraction_or_auto("auto")
     (0.2, 'auto')
@@ -87,23 +87,23 @@ def check_fraction_or_auto(value: float | str, *, name: str = ALPHA) -> float | 
 def estimate_fraction(tallies: UserTallies, reviewed: Reviewed | None = None) -> UnknownFraction:
     """Compute an upper estimate of the share of users that may collude.
 
-    The mass of the coalitions that the default learner finds, flagged or suspected, with a margin
-    for members that it takes for honest.
+    It is the share of accounts in coalitions that the default learner flags or suspects, plus a
+    margin for members that it does not detect.
 
     Notes
     -----
-    Guarantee: none against coalitions that hide. Nobody can bound those from data alone: colluders
-    who respond like good users are good users to every method. ``hidden_from`` is
-    ``limits.smallest_swap_coalition``, in a normal approximation.
+    Guarantee: none against hidden coalitions. Data alone cannot bound them: no method can
+    distinguish colluders from good users whose rewards are alike. ``hidden_from`` is computed by
+    ``limits.smallest_swap_coalition`` with a normal approximation.
 
-    Deviations from the paper: it takes the share as known.
+    Deviations from the paper: the paper assumes that the share is known.
     """
     found = find_coalitions(tallies, alpha=SEARCHED_FRACTION, reviewed=reviewed)
     return fraction_of(found, tallies.n_actions)
 
 
 def fraction_of(found: Findings, n_actions: int) -> UnknownFraction:
-    """Return the upper estimate of a search with ``SEARCHED_FRACTION``."""
+    """Return the upper estimate, given the findings of a search with ``SEARCHED_FRACTION``."""
     accused = float(1.0 - found.weights.mean())
     groups = [float(group.members.mean()) for group in found.groups if not group.is_flagged]
     suspected = max(groups, default=0.0)
@@ -127,7 +127,7 @@ def fraction_of(found: Findings, n_actions: int) -> UnknownFraction:
 
 
 def _median_gap(means: FloatArray) -> float:
-    """Return the median lead of the best action over the next, where two are known."""
+    """Return the median lead of the best action over the second-best one."""
     means = means[(~np.isnan(means)).sum(axis=1) > 1]
     known = np.sort(np.where(np.isnan(means), -np.inf, means), axis=1)
     leads = known[:, -1] - known[:, -2]

@@ -1,8 +1,8 @@
-"""A coalition: a second population whose tilts are free in every cell, found by EM.
+"""A coalition: a second population with free tilts in every cell, fitted by EM.
 
-Colluders have the tilts d1 and no tastes of their own beyond the honest ones; honest accounts have
-d0. Membership follows from the likelihoods and a prior by activity. Starts depend only on the
-accounts' residuals, not on which action wins.
+Colluders and honest accounts have different tilts in each cell, and the same distribution of
+tastes. Probabilities of membership follow from the likelihoods and a prior by activity. Starts
+depend on the accounts' residuals only, not on which action is best.
 """
 
 from __future__ import annotations
@@ -42,38 +42,38 @@ from unswayed.learners.bounded.rewards import Responses
 from unswayed.tallies import entry_users
 
 USUAL_TASTE = 0.3
-"""Root mean square of the loadings from which tastes are fitted."""
+"""Root mean square of the initial loadings when tastes are fitted."""
 
 N_FINALISTS = 2
-"""Candidates that are fitted with all steps."""
+"""Number of best candidates for each honest model that are fitted with ``LONG_STEPS``."""
 
 MOST_NATS = 5.0
-"""Nats that a single account can add to the evidence."""
+"""Largest contribution of a single account to the evidence, in nats."""
 
 ALIKE = 0.9
-"""Correlation of memberships from which two candidates are the same."""
+"""Two candidates count as the same if their memberships are correlated more strongly than this."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coalition:
-    """A candidate.
+    """A candidate coalition.
 
     Attributes
     ----------
     members
         Shape (n_users,); probability of membership.
     tilts, honest_tilts
-        Shape (n_cells,); of colluders and of the others.
+        Shape (n_cells,); tilts of colluders and of honest accounts.
     gain
-        Nats gained over the better model of honest accounts, prices paid.
+        Log-likelihood gain over the best model of honest accounts, minus penalties, in nats.
     honest
-        Loadings, covariance and levels of honest accounts.
+        The model of honest accounts.
     prior
-        Shape (n_activity,); prior probability by log2 of activity.
+        Shape (n_activity,); prior probability of membership, by log2 of activity.
     action_tilts, level
-        Shape (n_actions,) and a number; tilts of colluders on each action, and on all.
+        Tilts of colluders for each action, shape (n_actions,), and for all actions together.
     n_free
-        Free numbers among the tilts.
+        Number of free parameters among the tilts.
     """
 
     members: FloatArray
@@ -88,7 +88,7 @@ class Coalition:
 
 
 class Search:
-    """Looks for coalitions among accounts."""
+    """A search for coalitions among accounts."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Search:
         self.usual = law.solve(self.scores, self.plays + 2.0, np.zeros(self.n_cells))
         self.in_class = np.bincount(accounts.activity, weights)
         directions, self.places = leading_directions(accounts, law, weights, rng)
-        # Tastes are fitted from the leading directions, with the size of a usual taste.
+        # The fit of tastes starts from the leading directions, scaled to a usual taste.
         tastes = USUAL_TASTE * np.sqrt(self.n_cells) * directions
         self.plain = fit_plain(accounts, law, weights)
         self.best = fit_tastes(accounts, law, weights, self.plain, tastes, n_actions)
@@ -116,7 +116,7 @@ class Search:
     def candidates(self, known: BoolArray, least: float) -> list[Coalition]:
         """Return the coalitions that gain more than ``least`` nats, the best first.
 
-        ``known`` are accounts that are known to collude, and that others may collude with.
+        ``known`` marks accounts that are known to collude; they are one of the starts.
         """
         if (self.weights > 0.5).sum() < FEWEST:
             return []
@@ -125,7 +125,7 @@ class Search:
             starts.append(np.where(known, 0.9, 0.0))
         finals: list[Coalition] = []
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            # A coalition may be hidden by tastes, or be mistaken for tastes: both are tried.
+            # Tastes in the model may reveal a coalition or absorb it: both models are tried.
             for honest in [self.plain] if self.best is self.plain else [self.plain, self.best]:
                 fits = list(pool.map(partial(self._short, honest), starts))
                 finals += pool.map(self._long, _distinct(fits)[:N_FINALISTS])
@@ -140,12 +140,12 @@ class Search:
         return max(self._aimed(last), self._aimed(self._by_action(last)), key=attrgetter("gain"))
 
     def _by_action(self, fit: Coalition) -> Coalition:
-        """Return the coalition with one tilt per action: thousands of cells may cost too much."""
+        """Return the coalition with one tilt per action, which takes fewer parameters."""
         tilts, others = fit.action_tilts[self.by_action], self._others(fit.members)
         return self._e_step(replace(fit, tilts=tilts, honest_tilts=others, n_free=self.n_actions))
 
     def _others(self, members: FloatArray) -> FloatArray:
-        """Return the tilts of everybody, moved for each action to fit all who are no members."""
+        """Return the tilts of all accounts, shifted by action to fit those who are not members."""
         plays, scores = self.accounts.sums(self.weights * (1.0 - members), self.n_cells)
         moved = self.usual
         for _ in range(2):
@@ -156,19 +156,16 @@ class Search:
         return np.clip(moved, -GRID_END / 2.0, GRID_END / 2.0)
 
     def _refitted(self, fit: Coalition) -> Coalition:
-        """Fit honest accounts anew without the members, whom tastes may have absorbed, if it pays.
-
-        It does not where the tastes have absorbed other coalitions, too.
-        """
+        """Refit honest accounts without the members, if the gain increases."""
         rest = self.weights * (1.0 - fit.members)
         honest = refit(self.accounts, self.law, rest, self.plain, self.best)
         return max(fit, self._e_step(replace(fit, honest=honest)), key=attrgetter("gain"))
 
     def _aimed(self, fit: Coalition) -> Coalition:
-        """Count only the evidence that the group differs in more than its level.
+        """Subtract the evidence that a difference in level alone explains.
 
-        A group with the same tilt in all cells, relative to the others or to everybody, is no
-        coalition: buyers, scrapers and generous raters are such groups.
+        A group with the same tilt in all cells, absolutely or relative to the other accounts, is
+        not a coalition: buyers, scrapers and generous raters are such groups.
         """
         plays, scores = self.accounts.sums(self.weights * (1.0 - fit.members), self.n_cells)
         everywhere = np.zeros(self.n_cells, np.int64)
@@ -188,9 +185,9 @@ class Search:
         return replace(fit, gain=min(fit.gain, fit.gain - explained))
 
     def _start(self, members: FloatArray, honest: Honest) -> Coalition:
-        """Return a candidate with given members."""
+        """Return a candidate with the given members."""
         zero = np.zeros(self.n_cells)
-        # Without the members: levels may have absorbed the coalition.
+        # Members are left out, because levels may have absorbed the coalition.
         shares = class_shares(self.weights * (1.0 - members) * honest.classes)
         return Coalition(
             members,
@@ -223,7 +220,7 @@ class Search:
         return fit
 
     def _turned(self, fit: Coalition) -> Coalition:
-        """Exchange the roles in cells in which most accounts would be members."""
+        """Exchange tilts of members and others in cells where members would be the majority."""
         users = entry_users(self.accounts.indptr)
         theirs = np.bincount(self.accounts.cells, (self.weights * fit.members)[users], self.n_cells)
         n = np.bincount(self.accounts.cells, self.weights[users], self.n_cells)
@@ -235,7 +232,7 @@ class Search:
         return replace(fit, tilts=tilts, honest_tilts=others)
 
     def _m_step(self, fit: Coalition) -> Coalition:
-        """Fit tilts by moments, which do not stall where tastes explain a part of a shift."""
+        """Fit tilts by the method of moments, which does not stall if tastes explain a shift."""
         law, by_action = self.law, self.by_action
         plays, scores = self.accounts.sums(self.weights * fit.members, self.n_cells)
         steps = 3 if fit.n_free else 8
@@ -247,7 +244,7 @@ class Search:
         raw = law.solve(scores + 2.0 * law.at(base)[1], plays + 2.0, base, steps=steps)
         z = (raw - base) ** 2 * plays * law.variances
         tilts = base + (raw - base) * _kept(z)
-        # Honest tilts are free where those of the coalition are: others would fit noise unpaid.
+        # Honest tilts are free only where the coalition's are: others would fit noise unpenalised.
         usual = self._others(fit.members)
         honest_plays = np.maximum(self.plays - plays, 0.0) + 2.0
         others = law.solve(self.scores - scores, honest_plays, fit.honest_tilts, steps=2)
@@ -267,7 +264,7 @@ class Search:
         found, odds = _odds(self.accounts, self.law, w, fit)
         prior = fit.prior[self.accounts.activity]
         mixed = found.honest + np.log1p(-prior) + np.logaddexp(0.0, odds)
-        # No account adds more than a few nats: a coalition takes more than one or two.
+        # Each account's contribution is limited, since one or two accounts are not a coalition.
         total = float(w @ np.minimum(mixed - self.best.log_likelihoods, MOST_NATS))
         members = special.expit(odds)
         if w @ members > self.expected * w.sum():
@@ -288,8 +285,8 @@ class Search:
         )
 
     def _starts(self) -> list[FloatArray]:
-        """Return members along skewed directions, as active ones, and unusual ones."""
-        # Levels may have absorbed a coalition that pushes one action and nukes another.
+        """Return initial memberships: by skewed directions, by activity, and by level."""
+        # Levels may have absorbed a coalition that promotes one action and demotes another.
         unusual = 0.9 * (1.0 - self.plain.classes[0])
         return [
             *self._most_skewed(self.places),
@@ -299,10 +296,9 @@ class Search:
         ]
 
     def _as_active(self) -> FloatArray:
-        """Return the class of activity whose rewards differ most, in more than their level.
+        """Return the activity class whose rewards differ most from the others', beyond its level.
 
-        Colluders who come once agree with nobody within an account; their number of plays is all
-        that they have in common.
+        Colluders who come once leave no correlated plays; they have only their activity in common.
         """
         active, n = self.accounts.activity, len(self.in_class)
         excess = np.full(n, -np.inf)
@@ -314,9 +310,10 @@ class Search:
         return np.where((active == excess.argmax()) & (self.weights > 0.5), 0.9, 0.0)
 
     def _most_skewed(self, places: FloatArray) -> list[FloatArray]:
-        """Return members at the ends of the most skewed places; shape (n_users, n_directions).
+        """Return memberships at the ends of the most skewed columns of ``places``.
 
-        Both where an end begins to be heavier than its mirror, and all whom the prior expects.
+        ``places`` has shape (n_users, n_directions). Each end is tried with two thresholds: where
+        it most outweighs the opposite end, and where it has as many accounts as may collude.
         """
         is_in = self.weights > 0.5
         n_members = max(3, int(self.expected * is_in.sum()))
@@ -334,7 +331,7 @@ class Search:
         return found
 
     def _places_by_action(self) -> FloatArray:
-        """Return how much higher accounts' scores of each action are than of the others."""
+        """Return accounts' z-scores of each action, minus their mean over all actions."""
         place = entry_users(self.accounts.indptr) * self.n_actions
         place += self.accounts.cells % self.n_actions
         size = self.accounts.n_users * self.n_actions
@@ -346,10 +343,10 @@ class Search:
 
 
 def _heavy_end(places: FloatArray, most: int) -> tuple[float, float, float]:
-    """Return how far the upper end outweighs the lower one, where it begins, and the last place.
+    """Return the excess of the upper over the lower end, and two thresholds for the upper end.
 
-    In standard errors of the numbers of accounts beyond either end, where these differ most, among
-    the ``most`` highest accounts; the last place is that of the lowest of these.
+    The excess is the difference between the numbers of accounts above x and below −x, in standard
+    errors, at its maximum. The thresholds are this x and the ``most``-th largest place.
     """
     ascending = np.sort(places)
     ends = ascending[::-1][2:most]
@@ -367,7 +364,7 @@ def members_of(
     weights: FloatArray,
     room: float,
 ) -> FloatArray:
-    """Return the probability of membership of all accounts; shape (n_users,)."""
+    """Return all accounts' probabilities of membership; shape (n_users,)."""
     odds = blocks.map_rows(log_odds, coalition, law, rows=weights)
     mass = room * float(weights.sum())
     if weights @ special.expit(odds) > mass:
@@ -376,14 +373,14 @@ def members_of(
 
 
 def log_odds(rows: Responses, weights: FloatArray, coalition: Coalition, law: Law) -> FloatArray:
-    """Return the log-odds of membership of a block's accounts."""
+    """Return the log-odds of membership for the accounts of a block."""
     return _odds(Accounts.of(rows, law), law, weights, coalition)[1]
 
 
 def _odds(
     accounts: Accounts, law: Law, weights: FloatArray, fit: Coalition
 ) -> tuple[Likelihoods, FloatArray]:
-    """Return likelihoods and the log-odds of membership, both of shape (n_users,)."""
+    """Return the likelihoods and the log-odds of membership of accounts."""
     found = likelihoods(accounts, law, weights, fit.honest, fit.honest_tilts, fit.tilts)
     prior = fit.prior[np.minimum(accounts.activity, len(fit.prior) - 1)]
     return found, np.asarray(found.colluding - found.honest + special.logit(prior))
@@ -411,7 +408,7 @@ def correlation(one: FloatArray, other: FloatArray) -> float:
 
 
 def _offset(odds: FloatArray, weights: FloatArray, mass: float) -> float:
-    """Return the shift of log-odds at which memberships have a given mass."""
+    """Return the shift of the log-odds at which weighted memberships sum to ``mass``."""
     low, high = -60.0, 0.0
     for _ in range(30):
         middle = (low + high) / 2.0

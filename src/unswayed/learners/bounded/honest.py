@@ -1,9 +1,9 @@
-"""Honest accounts: one family of reward laws, levels and tastes.
+"""The model of honest accounts: an exponential family of rewards, with levels and tastes.
 
-A cell's rewards have a law p_k over categories with normal scores s_k. A tilt t changes it to
-p_k·exp(t·s_k − ψ(t)), so that clicks, stars, baskets and dwell times are one exponential family.
-Honest account i has the tilt c_i + Λ_j·z_i in cell j: a level c_i from three classes, and tastes
-z_i ~ N(0, S), integrated out by one Newton step (Laplace).
+A cell's rewards have probabilities p_k over categories with normal scores s_k. A tilt t changes
+these to p_k·exp(t·s_k − ψ(t)), so clicks, stars, baskets and dwell times form one exponential
+family. Honest account i has the tilt c_i + Λ_j·z_i in cell j, with a level c_i from three classes
+and tastes z_i ~ N(0, S), which are integrated out by Laplace's method.
 """
 
 from __future__ import annotations
@@ -22,65 +22,62 @@ from unswayed.learners.bounded.rewards import Responses
 from unswayed.tallies import entry_users
 
 LAW_PLAYS = 10.0
-"""A cell's law is shrunk towards the log's by this many plays."""
+"""Weight, in plays, of the log's distribution in the estimate of a cell's distribution."""
 
 MOST_INFLUENCE = 3.0
-"""No account counts more than this many times the average account, in a cell and in all."""
+"""Largest weight of an account relative to the average account, in a cell and in total."""
 
 LEAST_CORRELATION = 0.05
-"""The plays of one account in one cell count as at most 20."""
+"""Smallest intraclass correlation: an account's plays of a cell are at most 20 effective plays."""
 
 ONE_CELL_CORRELATION = 0.001
-"""The same where accounts meet a single cell: there the level of an account is all that its plays
-have in common, and levels are fitted."""
+"""Intraclass correlation if too few accounts play several cells repeatedly: the fitted levels then
+model what plays have in common."""
 
 PRIOR_SIZE = 30.0
-"""Cells, or accounts, whose number a prior counts as: of the variance of cell effects, which is
-shrunk towards that of action effects, and of the share of an activity class that collude."""
+"""Weight of a prior: in cells for the variance of cell effects, which is shrunk towards that of
+action effects, and in accounts for the share of colluders in an activity class."""
 
 FEWEST = 20
-"""Accounts among whom a coalition is searched, and repeated plays from which the intraclass
-correlation is estimated, at least."""
+"""Smallest number of accounts among which coalitions are searched, and of repeated plays from which
+the intraclass correlation is estimated."""
 
 N_DIRECTIONS = 3
-"""Most taste factors beside the level (one and this many are tried, the best one by penalised
-likelihood is used), and directions of accounts' scores from which a search starts."""
+"""Largest number of taste factors besides the level (one and this many are tried, and the best by
+penalised likelihood is used), and number of directions from which a search starts."""
 
 THRESHOLD, MOST_CELLS = 2.0, 500
-"""Standard errors within which a covariance of cells is set to zero, and cells of an account that
-takes part in it."""
+"""Covariances between cells within this many standard errors are set to zero; accounts with more
+than ``MOST_CELLS`` cells are left out."""
 
 SHORT_STEPS, LONG_STEPS = 3, 8
-"""Steps of EM from a start, with tastes, and when a few accounts were left out; and of all other
-runs."""
+"""Number of EM steps for starts, fits of tastes and refitted models, and for all other fits."""
 
 PRICE = 1.5
-"""Nats that every free number costs."""
+"""Penalty for each free parameter, in nats."""
 
 LEVEL_STARTS, SHARE_STARTS = (0.0, 1.5, -1.5), (0.9, 0.05, 0.05)
-"""Levels of the three classes to start from, as tilts, and their shares: usual, eager and silent
-accounts."""
+"""Initial levels, as tilts, and shares of the three classes: usual, eager and silent accounts."""
 
 GRID_STEP, GRID_END = 0.5, 12.0
-"""Tilts of single accounts are read off a table that ends at ±12; those of cells and classes are at
-most half as large."""
+"""ψ is tabulated for tilts up to ±12; tilts of cells and classes are limited to half of that."""
 
 SETTLED, MOST_STEPS = 0.3, 6
-"""Newton's steps for an account's tastes end when the next one would gain fewer nats."""
+"""Newton's method for tastes stops after a gain below ``SETTLED`` nats or ``MOST_STEPS`` steps."""
 
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """Laws of rewards, one for each cell.
+    """Distributions of rewards, one for each cell.
 
     Attributes
     ----------
     log_probabilities, scores
         Shape (n_cells, n_categories).
     variances
-        Shape (n_cells,); of the scores.
+        Shape (n_cells,); variances of the scores.
     means
-        Shape (n_cells,); mean score of each cell's own rewards, which is not zero by shrinkage.
+        Shape (n_cells,); mean score of each cell's rewards; not zero because of shrinkage.
     """
 
     log_probabilities: FloatArray
@@ -90,7 +87,7 @@ class Law:
 
     @classmethod
     def of_counts(cls, counts: FloatArray) -> Law:
-        """Return the laws of categories that were counted; shape (n_cells, n_categories)."""
+        """Estimate distributions from counts of categories; shape (n_cells, n_categories)."""
         overall = counts.sum(axis=0)
         overall = (overall + 0.5) / (overall + 0.5).sum()
         n = counts.sum(axis=1, keepdims=True)
@@ -104,7 +101,7 @@ class Law:
 
     @property
     def table(self) -> FloatArray:
-        """Scores centred at each cell's own rewards."""
+        """Scores minus the mean score of each cell's rewards."""
         return self.scores - self.means[:, None]
 
     def at(self, tilts: FloatArray) -> FloatArray:
@@ -124,7 +121,7 @@ class Law:
         groups: IntArray | None = None,
         steps: int = 3,
     ) -> FloatArray:
-        """Return the tilts at which Σ scores = Σ plays·ψ', for each cell or group of cells."""
+        """Solve Σ scores = Σ plays·ψ' for the tilt of each cell or group of cells."""
         own = np.arange(len(start)) if groups is None else groups
         return _solve(self.grid, scores, plays, start, own, steps)
 
@@ -202,12 +199,12 @@ def _at(grid: FloatArray, tilts: FloatArray) -> FloatArray:
 
 
 def intraclass_correlation(rows: Responses, law: Law, trimmed: float) -> float:
-    """Return the correlation of an account's repeated plays of a cell beyond its own level.
+    """Return the correlation between an account's plays of a cell, beyond the account's level.
 
-    One-way analysis of variance within accounts: sums of squares between their cells, and within
-    cells, of standardised scores. The accounts whose cells differ most are left out, a share
-    ``trimmed``, and as many that differ least: bots that reward every play of their item alike
-    would otherwise lower the effective plays of everybody.
+    This is a one-way analysis of variance of standardised scores, between and within the cells of
+    an account. Accounts are ranked by the differences between their cells, and a share ``trimmed``
+    is left out at either end: bots that always give their item the same reward would otherwise
+    lower the effective plays of all accounts.
     """
     users, n = entry_users(rows.indptr), rows.plays
     scores, squares = rows.scores(law.table / np.sqrt(law.variances)[:, None])
@@ -227,26 +224,26 @@ def intraclass_correlation(rows: Responses, law: Law, trimmed: float) -> float:
     voters = voters[n_out : len(voters) - n_out]
     if repeats[voters].sum() < FEWEST:
         return ONE_CELL_CORRELATION
-    # Nobody votes with more than a few times the plays of the others.
+    # No account counts with more than a few times the median number of plays.
     votes = np.minimum(1.0, MOST_INFLUENCE * np.median(plays[voters]) / plays[voters])
     noise = float(votes @ within[voters] / (votes @ repeats[voters]))
     excess = between[voters] - (n_cells[voters] - 1.0) * noise
     own = max(float(votes @ excess / max(float(votes @ room[voters]), 1e-9)), 0.0)
-    # Scores have variance 1; where rewards are rare, the accounts that are left may have none.
+    # Scores have variance 1, but if rewards are rare, the remaining scores may not vary at all.
     return max(own / max(own + noise, 1.0), LEAST_CORRELATION)
 
 
 class Accounts(NamedTuple):
-    """Accounts' effective plays and scores, as likelihoods take them.
+    """Effective plays and scores of accounts, from which likelihoods are computed.
 
     Attributes
     ----------
     indptr, cells
-        Rows of accounts.
+        Cells of each account, in compressed sparse row format.
     plays, scores
         Effective plays of each entry, and the sum of their scores.
     activity
-        Shape (n_users,); log2 of all plays, rounded down.
+        Shape (n_users,); log2 of the number of plays, rounded down.
     """
 
     indptr: IntArray
@@ -257,7 +254,7 @@ class Accounts(NamedTuple):
 
     @classmethod
     def of(cls, rows: Responses, law: Law) -> Accounts:
-        """Return the accounts of a block that was weighed, scored by a law."""
+        """Return the accounts of weighed rows, with their scores under ``law``."""
         plays = np.bincount(entry_users(rows.indptr), rows.plays, rows.n_users)
         activity = np.log2(np.maximum(plays, 1.0)).astype(np.int64)
         scores = rows.scores(law.table)[0] * rows.masses / rows.plays
@@ -269,7 +266,7 @@ class Accounts(NamedTuple):
         return len(self.indptr) - 1
 
     def sums(self, weights: FloatArray, n_cells: int) -> tuple[FloatArray, FloatArray]:
-        """Return weighted plays and scores of each cell."""
+        """Return the weighted sums of plays and scores of each cell."""
         return _weighted_sums(self, weights, n_cells)
 
 
@@ -290,22 +287,22 @@ def _weighted_sums(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Honest:
-    """Honest accounts without a coalition.
+    """A fitted model of honest accounts.
 
     Attributes
     ----------
     loadings
-        Shape (n_cells, n_factors); the first factor is a level, the same in all cells.
+        Shape (n_cells, n_factors); the first factor represents a level.
     covariance
-        Shape (n_factors, n_factors); of the factors.
+        Shape (n_factors, n_factors); covariance of the factors.
     levels, shares
-        Shape (3,); tilt and share of each class.
+        Shape (3,); tilt and share of each class of levels.
     classes
         Shape (3, n_users); posterior probabilities of the classes.
     log_likelihoods
         Shape (n_users,).
     price
-        Nats for the loadings.
+        Penalty for the loadings, in nats.
     groups
         Shape (n_cells,); cells of a group share their loadings.
     """
@@ -320,12 +317,12 @@ class Honest:
     groups: IntArray
 
     def worth(self, weights: FloatArray) -> float:
-        """Return the log-likelihood of the accounts, less the price of the loadings."""
+        """Return the weighted log-likelihood minus the penalty for the loadings."""
         return float(weights @ self.log_likelihoods) - self.price
 
 
 def fit_plain(accounts: Accounts, law: Law, weights: FloatArray) -> Honest:
-    """Fit accounts that differ by their level only."""
+    """Fit a model in which honest accounts differ in their levels only."""
     n_cells = len(law.means)
     start = Honest(
         np.ones((n_cells, 1)),
@@ -348,7 +345,7 @@ def fit_tastes(
     directions: FloatArray,
     n_actions: int,
 ) -> Honest:
-    """Fit accounts with a level and tastes, by action or by cell; ``plain`` if they do not pay."""
+    """Fit levels and tastes by action or by cell; return ``plain`` if tastes do not pay off."""
     n_cells, fits = len(law.means), [plain]
     for n_factors, n_groups in itertools.product((1, N_DIRECTIONS), (n_actions, n_cells)):
         groups = np.arange(n_cells) % n_groups
@@ -368,7 +365,7 @@ def fit_tastes(
 
 
 def refit(accounts: Accounts, law: Law, weights: FloatArray, plain: Honest, best: Honest) -> Honest:
-    """Fit honest accounts anew to other weights, with the tastes of ``best`` or with none."""
+    """Refit honest accounts with other weights, without tastes or with tastes as in ``best``."""
     fit = _levelled(plain, accounts, law, weights, SHORT_STEPS)
     if best is plain:
         return fit
@@ -381,8 +378,8 @@ def refit(accounts: Accounts, law: Law, weights: FloatArray, plain: Honest, best
 def _levelled(
     start: Honest, accounts: Accounts, law: Law, weights: FloatArray, n_steps: int
 ) -> Honest:
-    """Fit the classes of levels and the covariance by EM."""
-    # Penalised tilts of cells, like those of a coalition's rivals: free ones would fit noise.
+    """Fit the classes of levels and the covariance of the factors by EM."""
+    # Tilts of cells are penalised, as in models with a coalition: otherwise they would fit noise.
     plays, scores = accounts.sums(weights, len(law.means))
     tilts = law.solve(scores, plays + 2.0, np.zeros(len(law.means)))
     fit = start
@@ -402,7 +399,7 @@ def _levelled(
 
 
 def class_shares(parts: FloatArray) -> FloatArray:
-    """Return shares of classes from memberships of shape (n_classes, n_users)."""
+    """Return the shares of classes, given memberships of shape (n_classes, n_users)."""
     total = parts.sum(axis=1) + 1.0
     return np.asarray(total / total.sum())
 
@@ -410,7 +407,7 @@ def class_shares(parts: FloatArray) -> FloatArray:
 def class_levels(
     accounts: Accounts, law: Law, parts: FloatArray, tilts: FloatArray, levels: FloatArray
 ) -> FloatArray:
-    """Return one Newton step of the levels of all classes but the first, which is zero."""
+    """Update levels by one Newton step, except that of the first class, which is zero."""
     n_cells = len(tilts)
     out = levels.copy()
     for k in range(1, len(levels)):
@@ -418,17 +415,17 @@ def class_levels(
         _, slope, curvature = law.at(tilts + levels[k])
         step = float((scores - plays * slope).sum() / max(float((plays * curvature).sum()), 1e-9))
         out[k] = np.clip(levels[k] + np.clip(step, -1.0, 1.0), -GRID_END / 2.0, GRID_END / 2.0)
-    # The classes keep their order: two equal ones would be redundant.
+    # Levels keep their order and a distance, since two equal classes would be redundant.
     out[1], out[2] = max(out[1], 0.3), min(out[2], -0.3)
     return out
 
 
 class Likelihoods(NamedTuple):
-    """Log-likelihoods of accounts that are ``honest``, and of accounts that are ``colluding``.
+    """Log-likelihoods of accounts if they are ``honest``, and if they are ``colluding``.
 
-    ``classes`` has the posterior probabilities of the levels of honest accounts, shape (n_classes,
-    n_users). ``tastes`` and ``scatter`` are posterior means, and the mean posterior covariance, of
-    the factors in the first class.
+    ``classes`` has the posterior probabilities of the classes of honest accounts, shape (n_classes,
+    n_users). ``tastes`` has the posterior means of the factors in the first class, and ``scatter``
+    the average of their posterior covariances.
     """
 
     honest: FloatArray
@@ -438,15 +435,15 @@ class Likelihoods(NamedTuple):
     scatter: FloatArray
 
     def covariance(self, weights: FloatArray, before: FloatArray) -> FloatArray:
-        """Return the covariance of the factors among weighted accounts.
+        """Return the updated covariance of the factors among weighted accounts.
 
-        ``before`` is the covariance that the posteriors are of. The step is MacKay's: with
-        E = E[z z'] of the posterior means and R the share of ``before`` that the data explain, both
-        in units of ``before``, R^-½ E R^-½. It has the fixed points of EM, which takes dozens of
-        steps where accounts have few plays.
+        ``before`` is the covariance with which posteriors were computed. In units of ``before``,
+        MacKay's update is R^-½ E R^-½, where E is the second moment of the posterior means and R
+        the share of the variance that the data explain. It has the same fixed points as EM, which
+        needs dozens of steps if accounts have few plays.
         """
         q = weights / max(float(weights.sum()), 1e-9)
-        # Tastes of accounts that no finite tilt explains run away.
+        # Tastes diverge for accounts whose rewards no finite tilt explains.
         tastes = np.clip(self.tastes, -GRID_END, GRID_END)
         values, vectors = np.linalg.eigh(before)
         root = vectors * np.sqrt(values)
@@ -466,9 +463,9 @@ def likelihoods(
     tilts: FloatArray,
     colluding: FloatArray | None = None,
 ) -> Likelihoods:
-    """Return log-likelihoods of accounts that are honest, with ``tilts`` and a level, or collude.
+    """Return the log-likelihoods of accounts if they are honest and if they collude.
 
-    Tilts have shape (n_cells,); ``colluding`` are the parameters of colluders, None for none.
+    ``tilts`` of honest accounts and ``colluding``, the tilts of colluders, have shape (n_cells,).
     """
     n = len(honest.levels)
     hypotheses = [tilts + level for level in honest.levels]
@@ -534,9 +531,9 @@ def _likelihoods(
     at: FloatArray,
     grid: FloatArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return log-likelihoods with tastes integrated out around their mode (Laplace).
+    """Return log-likelihoods, with tastes integrated out by Laplace's method.
 
-    ``at`` has tilt, ψ, ψ' and ψ'' of each cell under each hypothesis.
+    ``at`` holds the tilt, ψ, ψ' and ψ'' of each cell under each hypothesis.
     """
     indptr, cells, plays, scores, _ = accounts
     n_users, n_factors, n_hypotheses = len(indptr) - 1, loadings.shape[1], at.shape[1]
@@ -612,10 +609,10 @@ def _likelihoods(
 def leading_directions(
     accounts: Accounts, law: Law, weights: FloatArray, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Return directions of cells, shape (n_cells, n_directions), and where accounts lie on them.
+    """Return principal directions, shape (n_cells, n_directions), and accounts' projections.
 
-    Leading eigenvectors of the thresholded covariance between cells: covariances within
-    ``THRESHOLD`` standard errors are set to zero, so that lies about few of many cells stand out.
+    They are eigenvectors of the covariance between cells, with covariances within ``THRESHOLD``
+    standard errors set to zero, so that lies about a few of many cells stand out.
     """
     n_cells = len(law.means)
     scale = np.sqrt((accounts.sums(weights, n_cells)[0] + 20.0) * law.variances)
@@ -645,7 +642,7 @@ def factor_analysis(
     groups: IntArray,
     n_steps: int = LONG_STEPS,
 ) -> FloatArray:
-    """Return loadings of a level and of tastes, by EM of a factor analysis of the scores."""
+    """Return loadings of a level and of tastes, fitted by EM for factor analysis of the scores."""
     loadings = np.ascontiguousarray(np.hstack([np.full((len(tastes), 1), 0.3), tastes]))
     n_factors, n_groups = loadings.shape[1], int(groups.max()) + 1
     for _ in range(n_steps):
@@ -664,7 +661,7 @@ def _factor_step(
     variances: FloatArray,
     loadings: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the normal equations of the loadings."""
+    """Return the normal equations for the loadings."""
     indptr, cells, plays, scores, _ = accounts
     n_users, n_cells, n_factors = len(indptr) - 1, loadings.shape[0], loadings.shape[1]
     left = np.zeros((n_cells, n_factors, n_factors))

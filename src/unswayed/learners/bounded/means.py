@@ -1,8 +1,8 @@
-"""Mean rewards of cells in which the influence of every account is bounded, and their shrinkage.
+"""Mean rewards of cells with a bounded influence of every account, and their shrinkage.
 
-An account's n plays of a cell are worth fewer, since they are correlated. No account counts more
-than three times as much as the average account, in a cell and in all: k accounts carry at most the
-share 3k/n of a cell with n visitors.
+Plays of one account in one cell are correlated, so they count as fewer effective plays. No account
+weighs more than three times as much as the average account, neither in a cell nor in total, so k
+accounts have at most the share 3k/n of the weight of a cell with n visitors.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from unswayed.learners.bounded.rewards import Responses
 from unswayed.tallies import entry_users
 
 CONTEXT_PLAYS = 100.0
-"""The variance of rewards in a context is shrunk towards the log's by this many plays."""
+"""Weight, in plays, of the log's variance in the estimate of a context's variance."""
 
 LENIENCE = 2.0
+"""Factor on the estimated variance of cell effects, which makes shrinkage weaker."""
 
 EM_STEPS = 60
-"""Steps of EM for the variance components."""
+"""Number of EM steps for the variance components."""
 
 
 class CellMeans(NamedTuple):
@@ -34,11 +35,11 @@ class CellMeans(NamedTuple):
     Attributes
     ----------
     means
-        NaN without plays.
+        Mean rewards; NaN for cells without plays.
     variances
-        Sampling variances of the means; infinite without plays.
+        Sampling variances of the means; infinite for cells without plays.
     masses
-        Effective plays that count.
+        Sums of the accounts' capped effective plays.
     deviations
         Shape (n_contexts, 1); standard deviation of the rewards of each context.
     """
@@ -50,7 +51,7 @@ class CellMeans(NamedTuple):
 
 
 def find_caps(blocks: Blocked[Responses], n_cells: int) -> FloatArray:
-    """Return the cap on an account's mass in each cell: three times the harmonic mean."""
+    """Return the cap on an account's mass in each cell: 3 times the harmonic mean over visitors."""
     visitors, inverses = blocks.add_blocks(_inverse_masses, n_cells)
     return np.asarray(MOST_INFLUENCE * visitors / np.maximum(inverses, 1e-300))
 
@@ -65,10 +66,10 @@ def _inverse_masses(rows: Responses, n_cells: int) -> FloatArray:
 
 
 def weighed(rows: Responses, correlation: float, most: float = np.inf) -> Responses:
-    """Return the rows with effective plays.
+    """Return the rows with their effective plays as masses.
 
-    An account's n plays of a cell are worth n/(1 + (n − 1)·correlation), as evidence. For the means
-    an account that has more than ``most`` of them in all is scaled down to that.
+    An account's n plays of a cell count as n/(1 + (n − 1)·correlation) effective plays. An account
+    with more than ``most`` effective plays in total is scaled down to ``most``.
     """
     masses = rows.plays / (1.0 + (rows.plays - 1.0) * correlation)
     if np.isfinite(most):
@@ -79,7 +80,7 @@ def weighed(rows: Responses, correlation: float, most: float = np.inf) -> Respon
 
 
 def most_plays(rows: Responses) -> float:
-    """Return the cap on an account's plays in all: three times their mean once it is applied."""
+    """Return the cap on an account's total mass: three times the mean of the capped totals."""
     total = np.sort(np.bincount(entry_users(rows.indptr), rows.masses, rows.n_users))
     total = total[total > 0.0]
     n_above = np.arange(len(total))[::-1]
@@ -94,7 +95,7 @@ def cell_means(
     caps: FloatArray,
     correlation: float,
 ) -> CellMeans:
-    """Return bounded means, with users' weights of shape (n_users,) and caps of all cells."""
+    """Return bounded means; ``caps`` has shape (n_contexts, n_actions), ``weights`` (n_users,)."""
     sums = blocks.add_blocks(_moment_sums, caps.ravel(), correlation, rows=weights)
     mass, first, second, *pulls, noise = (part.reshape(caps.shape) for part in sums)
     is_met = mass > 1e-9
@@ -106,7 +107,7 @@ def cell_means(
         mass.sum(axis=1, keepdims=True) + CONTEXT_PLAYS
     )
     in_context = np.maximum(in_context, np.finfo(float).tiny ** 0.5)
-    # Squared pulls Σ m²(x − mean)² beyond the noise of plays are differences between accounts.
+    # The excess of Σ m²(x − mean)² over the noise of plays is due to differences between accounts.
     centre = np.where(is_met, means, 0.0)
     pulled = np.maximum(pulls[2] - 2.0 * centre * pulls[1] + centre**2 * pulls[0], 0.0)
     room = np.maximum(pulls[0] - noise, 0.0)
@@ -158,7 +159,7 @@ def _sums(
             out[3, j] += m * m
             out[4, j] += m * m * x
             out[5, j] += m * m * x * x
-            # The mean of n plays has variance v·(1 + (n − 1)·rho)/n, v that of one.
+            # The mean of n plays has variance v·(1 + (n − 1)·rho)/n, with v the variance of one.
             out[6, j] += m * m * inflation / plays[p]
     return out
 
@@ -173,12 +174,12 @@ class Shrinkage(NamedTuple):
 def shrunken(
     means: FloatArray, cells: CellMeans, parts: Shrinkage | None = None
 ) -> tuple[FloatArray, Shrinkage]:
-    """Return posterior means of context + action + cell effects, and the variances of these.
+    """Return posterior means of context + action + cell effects, and the effects' variances.
 
-    In units of each context's deviation, so that contexts with large rewards do not dictate to
-    others. Contexts have their own levels, which are not shrunken: decisions are taken within
-    contexts. The variances of the other effects are estimated by EM unless given; the result is
-    linear in the means once they are.
+    Means are divided by the standard deviation of their context, so that contexts with large
+    rewards do not dominate. Context effects are not shrunken, since decisions are made within
+    contexts. The variances of action and cell effects are estimated by EM unless ``parts`` is
+    given; if it is, the result is linear in the means.
     """
     scale = cells.deviations
     if parts is None:

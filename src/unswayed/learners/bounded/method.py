@@ -2,11 +2,11 @@
 
 1. Read the rewards and bound every account's influence on the means (``rewards``, ``means``).
 2. Model honest accounts by levels and tastes (``honest``).
-3. Search a coalition; it must explain the log better than every honest model (``coalition``).
-4. Flag it if the evidence is clear, and decisions depend on it or its members are loud; take its
-   accounts out, and search again.
-5. What is suspected but not clear is decided by regret: in each context the action whose worst
-   regret is smallest, over the stories that the suspects are honest and that they are not.
+3. Search for a coalition that explains the log better than any honest model (``coalition``).
+4. Flag it if the evidence is clear, and decisions depend on it or the evidence per member is large.
+   Remove its accounts, and search again.
+5. Groups with less evidence are suspected. In each context, choose the action with the smallest
+   worst-case regret over the cases that suspects are honest and that they lied.
 """
 
 from __future__ import annotations
@@ -65,33 +65,32 @@ from unswayed.randomness import generator
 from unswayed.tallies import Tallies, UserTallies
 
 SEARCH_ENTRIES = 60_000
-"""Coalitions are searched among random accounts with about so many entries if the log has more than
-``SAMPLE_ENTRIES``."""
+"""In logs with more than ``SAMPLE_ENTRIES``, a sample with about this many entries is searched."""
 
 CLEAR = 50.0
-"""Nats of evidence from which a group is flagged."""
+"""Evidence that is required to flag a group, in nats."""
 
 HALVED = 0.5
-"""A decision depends on a group if its lead falls below this part without the group."""
+"""A decision depends on a group if its lead falls below this fraction without the group."""
 
 QUIET, LOUD = 0.1, 2.0
-"""Nats for each member that flag a group on which a decision depends, and any other group: where
-honest tastes are not of the model's kind, evidence grows with the number of accounts."""
+"""Evidence per member, in nats, that is required to flag a group on which a decision depends, and
+any other group: if the model of tastes is wrong, evidence grows with the number of accounts."""
 
 SUSPECTED = 0.35
-"""Part of ``CLEAR`` from which a group is suspected."""
+"""Fraction of ``CLEAR`` that is required to suspect a group."""
 
 MORE, LARGEST_SHARE = 0.1, 0.49
-"""The share of the accounts that may collude is the stated one and a tenth, and below one half."""
+"""At most the assumed share plus ``MORE`` of the accounts, up to ``LARGEST_SHARE``, are members."""
 
 MARGIN = 1.25
-"""The true share of colluders may exceed a stated or estimated one by this factor."""
+"""The true share of colluders may exceed the assumed or estimated one by this factor."""
 
 MOST_ROUNDS = 8
-"""Coalitions that are flagged at most."""
+"""Largest number of groups that are set aside one after the other."""
 
 SETTLED = 0.05
-"""Level of the sign test of reviewed members: five of five settle what a group is, four do not."""
+"""Level of the sign test of reviewed members: five of five suffice, four of four do not."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,11 +104,11 @@ class Group:
     is_flagged
         Whether the evidence is clear; otherwise the group is suspected.
     evidence
-        Nats by which it explains the log better than honest accounts with levels and tastes.
+        Log-likelihood gain over the best model of honest accounts, in nats.
     strength
-        The evidence as a part of what flags a group.
+        The evidence as a fraction of what is required to flag the group.
     shift
-        Shape (n_contexts, n_actions); what the group adds to the means, NaN where unknown.
+        Shape (n_contexts, n_actions); the group's effect on the means; NaN where unknown.
     """
 
     members: FloatArray
@@ -119,14 +118,14 @@ class Group:
     shift: FloatArray
 
     def to_json(self, means: FloatArray) -> dict[str, Any]:
-        """Return size, evidence and the cells that it moves most, as plain JSON values.
+        """Return the size, the evidence and the most affected cells as plain JSON values.
 
-        ``turned`` is in how many contexts it changes the best action; ``means`` are without the
-        group if it was flagged, else with it.
+        ``turned`` is the number of contexts in which the group changes the best action. ``means``
+        exclude the group if it was flagged, and include it otherwise.
         """
         shift = np.nan_to_num(self.shift)
         other = means + self.shift if self.is_flagged else means - self.shift
-        # Lowering all actions but one raises that one.
+        # A group that lowers all actions but one is reported to raise that one.
         usual = np.median(shift, axis=1, keepdims=True) if shift.shape[1] > 2 else 0.0
         up, down = np.maximum(shift - usual, 0.0), np.maximum(usual - shift, 0.0)
         raises = bool(up.sum(axis=0).max() >= down.sum(axis=0).max())
@@ -149,14 +148,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """What was fitted, enough to judge any account by it.
+    """The fitted model, from which the evidence against any account can be computed.
 
     Attributes
     ----------
     reading, correlation
-        How rewards are read, and the intraclass correlation of plays.
+        Categories and ranges of rewards, and the intraclass correlation of plays.
     coalitions
-        All that were flagged or suspected, with the law that each was found with.
+        All coalitions that were found, each with the distributions of rewards at that time.
     """
 
     reading: Reading
@@ -164,7 +163,7 @@ class Model:
     coalitions: list[tuple[Law, Coalition]]
 
     def evidence(self, tallies: Tallies) -> FloatArray:
-        """Return the largest log-odds of membership in a coalition, at least 0, of accounts."""
+        """Return each account's largest log-odds of membership in a coalition, at least 0."""
         found = np.zeros(tallies.n_users)
         for law, coalition in self.coalitions:
             rows = weighed(read(tallies, self.reading), self.correlation)
@@ -175,9 +174,9 @@ class Model:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Findings:
-    """Bounded means, the groups that were found, and the model behind them.
+    """Bounded means, the groups that were found, and the fitted model.
 
-    ``stories`` are the shrunken means if a suspected group lied, with the group's evidence.
+    ``stories`` has the strength of each suspected group, and the shrunken means if it lied.
     """
 
     weights: FloatArray
@@ -198,32 +197,32 @@ def learn_bounded(
     seed: int = 0,
     reviewed: Reviewed | None = None,
 ) -> Estimates:
-    """Estimate the good users' mean rewards with bounded influence, without coalitions.
+    """Estimate the good users' mean rewards from bounded means without flagged coalitions.
 
     Parameters
     ----------
     tallies
-        Users' interactions; any design of exploration.
+        Users' interactions, from any design of exploration.
     design
-        How their actions were chosen; read by the guard only.
+        How the actions were chosen; used by the guard only.
     alpha
-        α, below 1/2. Overstate rather than understate it.
+        Share of accounts that may collude, below 1/2. Too large is safer than too small.
     warmup
         Not used.
     seed
-        Seeds the samples, so that equal data give equal estimates.
+        Seed of the random samples; the same data and seed give the same estimates.
     reviewed
-        Accounts whose status is known. Fake ones do not count, honest ones are never flagged. A
-        group is cleared or flagged if its reviewed members show that most are honest or fake.
+        Accounts whose status is known. Fake accounts do not count, and honest ones are never
+        flagged. A group is cleared or flagged if a sign test shows that most are honest or fake.
 
     Notes
     -----
-    Guarantee: before anybody is flagged, k accounts carry at most the share 3k/n of the weight of a
-    cell with n visitors, whatever they do, so with the same caps they move its mean by at most
-    that share of the range of believed rewards. An action that the intervals of ``learn_paper``
-    rule out is never chosen. Proofs in docs/guarantee.md.
+    Guarantee: before any account is flagged, k accounts have at most the share 3k/n of the weight
+    of a cell with n visitors, whatever they do. If the caps do not change, they move its mean by at
+    most this share of the range to which rewards are clipped. An action that the intervals of
+    ``learn_paper`` rule out is never chosen. The proofs are in docs/guarantee.md.
 
-    Deviations from the paper: all of it but the guard.
+    Deviations from the paper: everything except the guard.
     """
     alpha = check_adversarial_fraction(alpha)
     # Idle BLAS threads would spin on a core that the kernels could use.
@@ -234,7 +233,7 @@ def learn_bounded(
     means, cells = found.means, found.cells
     is_known = ~np.isnan(means)
     is_allowed = allowed_actions(guard)
-    # Where nothing is known about allowed actions, none is excluded.
+    # If no allowed action has a known mean, none is excluded.
     is_excluded = ~is_allowed & (is_allowed & is_known).any(axis=1, keepdims=True)
     plain = best_known(means)
     decisions = smallest_regret(means, found.stories, is_excluded)
@@ -280,15 +279,15 @@ def learn_bounded(
 def smallest_regret(
     means: FloatArray, stories: list[tuple[float, FloatArray]], is_excluded: BoolArray
 ) -> IntArray:
-    """Return in each context the action whose worst regret over the stories is smallest.
+    """Return the action of each context with the smallest worst-case regret over the stories.
 
     Parameters
     ----------
     means
-        Shape (n_contexts, n_actions); if everybody who counts is honest.
+        Shape (n_contexts, n_actions); means if all accounts that count are honest.
     stories
-        Evidence of a suspected group, as a part of what would flag it, and the means if it lied.
-        The regret counts by the square root of the evidence.
+        For each suspected group, its evidence as a fraction of what is required to flag it, and the
+        means if it lied. Regrets are multiplied by the square root of this fraction.
     is_excluded
         Shape (n_contexts, n_actions); actions that may not be chosen.
 
@@ -312,7 +311,7 @@ def _regrets(means: FloatArray) -> FloatArray:
 def find_coalitions(
     tallies: UserTallies, *, alpha: float, seed: int = 0, reviewed: Reviewed | None = None
 ) -> Findings:
-    """Find coalitions, one after the other, and the bounded means without those that are clear."""
+    """Find coalitions one after the other, and compute bounded means without flagged ones."""
     rng = generator(seed, "bounded")
     reviewed = reviewed or Reviewed.nobody(tallies.n_users)
     reading = read_rewards(tallies, rng)
@@ -363,8 +362,8 @@ def find_coalitions(
             is_flagged = bool(strength >= 1.0) or verdict == "fake"
             group = Group(members, is_flagged, coalition.gain, strength, means - story)
             judged.append((group, coalition))
-        # The clearest group first, even if no decision depends on it: others may be its mirror
-        # image.
+        # The group with the most evidence comes first, even if no decision depends on it: other
+        # groups may be its mirror image.
         judged.sort(key=lambda one: -one[0].evidence)
         if not any(group.is_flagged or group.evidence >= CLEAR for group, _ in judged):
             groups += [group for group, _ in judged]
@@ -384,7 +383,7 @@ def find_coalitions(
 
 
 def _leads(means: FloatArray, actions: IntArray) -> FloatArray:
-    """Return the lead of one action of each context over the others."""
+    """Return the lead of the given action of each context over the best other action."""
     rows = np.arange(len(means))
     others = np.where(np.isnan(means), -np.inf, means)
     others[rows, actions] = -np.inf
@@ -401,20 +400,20 @@ class Reviewed:
 
     @classmethod
     def of(cls, known: KnownAccounts, users: Labels) -> Reviewed:
-        """Return the reviews of a log's accounts, whatever their dates."""
+        """Return the known status of a log's accounts, regardless of dates."""
         is_fake, honest_until = known.of(users)
         return cls(is_fake, honest_until > -np.inf)
 
     @classmethod
     def nobody(cls, n_users: int) -> Reviewed:
-        """Return a review of no accounts."""
+        """Return an instance in which no account was reviewed."""
         return cls(np.zeros(n_users, np.bool_), np.zeros(n_users, np.bool_))
 
     def verdict(self, members: FloatArray) -> Literal["honest", "fake", "open"]:
-        """Return whether most members of a group are honest or fake, by a sign test of its reviews.
+        """Decide by a sign test whether most reviewed members of a group are honest or fake.
 
-        A single review settles nothing: a colluder may pass for honest, and a fake may hide among
-        honest accounts with the same taste. Only accounts that are probably members count.
+        A single review is not enough: a colluder may pass for honest, and a fake account may share
+        its taste with honest ones. Accounts with a probability of membership above 1/2 are tested.
         """
         is_member = members > 0.5
         n_honest, n_fake = (int((is_member & x).sum()) for x in (self.is_honest, self.is_fake))

@@ -1,8 +1,8 @@
-"""How rewards are interpreted: the only place that reads single rewards.
+"""Categories of rewards, and the range to which rewards are clipped.
 
-Tallies hold the plays, mean and variance of an account's rewards in a cell. ``read_rewards`` finds
-the categories of rewards in each context, and the range to which they are clipped. Clicks, stars,
-baskets, dwell times, counts, costs and refunds then have one likelihood.
+Tallies hold the number of plays, and the mean and variance of an account's rewards in a cell.
+``read_rewards`` finds the categories and the range of rewards in each context. With categories,
+clicks, stars, baskets, dwell times, counts, costs and refunds have the same form of likelihood.
 """
 
 from __future__ import annotations
@@ -24,53 +24,52 @@ CategoryArray = npt.NDArray[np.int8]
 Rows = TypeVar("Rows", bound=UserRows)
 
 SAMPLE_ENTRIES = 200_000
-"""Categories are found on users with about this many entries, and coalitions are searched among all
-accounts of logs with up to this many."""
+"""Categories are estimated from a sample of users with about this many entries. Logs with at most
+this many entries are searched for coalitions without sampling."""
 
 FEWEST_SAMPLED = 200
-"""Users in a sample, at least; a context with fewer sampled entries uses the categories of all
-contexts."""
+"""Smallest number of users in a sample. A context with fewer sampled entries uses categories that
+are estimated from all contexts."""
 
 MOST_ATOMS, LEAST_ATOM = 10, 0.01
-"""Up to ten values, each with 1 % of the rewards, are categories if no more than 1 % are others."""
+"""Up to ten values, each with at least 1% of the rewards, are categories if they cover 99%."""
 
 LONGEST_SCALE = 20.0
-"""A scale is at most this many times as long as the range of most rewards, so that one account with
-a reward of a million cannot make rewards look like a rating scale."""
+"""A rating scale is at most this many times as wide as the range of 96% of the accounts' means, so
+that a reward of a million does not make other rewards look like a rating scale."""
 
 DOMINANT = 0.5
-"""An extreme value with this share of the rewards counts as no response, such as no purchase."""
+"""The smallest or largest reward is read as no response, such as no purchase, if it has at least
+this share of the rewards."""
 
 QUANTILES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
-"""Edges of the categories of other rewards, beside that of the commonest or median one."""
+"""Quantiles that separate the categories of all rewards but the dominant or median one."""
 
 TAIL_QUANTILES, TAIL_EDGE = (0.4, 0.7), 2.5
-"""Rewards are clipped at ``TAIL_EDGE`` deviations of a log-normal tail fitted to these quantiles of
-the accounts' most extreme rewards; larger ones are a category of their own. Less than .3 of the
-accounts cannot move the quantiles beyond those of honest accounts."""
+"""Rewards are clipped at ``TAIL_EDGE`` standard deviations of a log-normal distribution fitted to
+these quantiles of the accounts' most extreme rewards; rewards beyond are a category of their own.
+Fewer than 30% of the accounts cannot move the quantiles beyond those of honest accounts."""
 
 EXACT = 0.2
-"""Share of the entries that must have equal rewards, so that the set of values can be inferred from
-them."""
+"""Smallest share of entries without variance from which the set of values is inferred."""
 
 SAME = 1e-9
-"""Values that differ by less, relative to their range, are equal."""
+"""Values that differ by less than this, relative to their range, count as equal."""
 
 
 class Reading(NamedTuple):
-    """How the rewards of each context are read.
+    """Categories and range of the rewards of each context.
 
     Attributes
     ----------
     edges
         Shape (n_contexts, n_categories - 1), ascending, padded with infinity.
     low, high
-        Shape (n_contexts,); range in which rewards are believed, finite.
+        Shape (n_contexts,); finite range to which rewards are clipped.
     common
-        Shape (n_contexts,); the dominant value at one end of the rewards, or NaN; the lower one of
-        two.
+        Shape (n_contexts,); dominant smallest or largest value, or NaN; the smaller of two values.
     clipped
-        Share of the sampled rewards that lie outside of their range.
+        Share of the sampled rewards that lie outside the range.
     """
 
     edges: FloatArray
@@ -86,7 +85,7 @@ class Reading(NamedTuple):
 
 
 def sampled_codes(tallies: UserTallies, rng: np.random.Generator, n_entries: int) -> IntArray:
-    """Return the codes of random users with about so many entries, ascending."""
+    """Return the sorted codes of randomly sampled users with about ``n_entries`` entries."""
     n_users, total = tallies.n_users, int(tallies.cell_users().sum())
     if total <= n_entries:
         return np.arange(n_users)
@@ -97,13 +96,13 @@ def sampled_codes(tallies: UserTallies, rng: np.random.Generator, n_entries: int
 def sampled_users(
     tallies: UserTallies, rng: np.random.Generator, n_entries: int
 ) -> tuple[Tallies, IntArray]:
-    """Return the plays of random users with about so many entries, and the users' codes."""
+    """Return the tallies and codes of randomly sampled users with about ``n_entries`` entries."""
     chosen = sampled_codes(tallies, rng, n_entries)
     return rows_of(tallies.blocks, chosen), chosen
 
 
 def rows_of(blocks: Blocked[Rows], users: IntArray) -> Rows:
-    """Return the rows of some users, by ascending codes."""
+    """Return the rows of the given users, sorted by code."""
     is_chosen = np.zeros(blocks.n_rows, np.bool_)
     is_chosen[users] = True
     parts: list[Rows] = blocks.map_blocks(UserRows.marked, rows=is_chosen)
@@ -111,7 +110,7 @@ def rows_of(blocks: Blocked[Rows], users: IntArray) -> Rows:
 
 
 def moments(tallies: Tallies) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return plays, mean and variance of each entry; importance weights are left out."""
+    """Return the number of plays, mean and variance of each entry, without importance weights."""
     means = _tidied(tallies.sums / tallies.counts)
     variances = tallies.squares / tallies.counts - means * means
     variances[(tallies.plays < 1.5) | (variances <= 1e-12 * means * means)] = 0.0
@@ -119,7 +118,7 @@ def moments(tallies: Tallies) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def _tidied(values: FloatArray) -> FloatArray:
-    """Return values without the last bits, so that equal rewards have equal means."""
+    """Round values to 44 bits, so that equal rewards have equal means."""
     mantissas, exponents = np.frexp(values)
     return np.ldexp(np.rint(mantissas * 2.0**44) / 2.0**44, exponents)
 
@@ -158,7 +157,7 @@ def read_rewards(tallies: UserTallies, rng: np.random.Generator) -> Reading:
 
 
 class _Scale(NamedTuple):
-    """Categories of some rewards, and where they lie; ``is_open`` if they have no natural ends."""
+    """Categories, location and scale of rewards; ``is_open`` if their range has no natural ends."""
 
     edges: FloatArray
     centre: float
@@ -179,7 +178,7 @@ def _scale(plays: FloatArray, means: FloatArray, variances: FloatArray) -> _Scal
     else:
         exact = means[variances == 0.0]
         if len(exact) < EXACT * len(means):
-            exact = exact[:0]  # they may be rewards of bots, with other honest rewards
+            exact = exact[:0]  # these may be the rewards of bots alone
         common = _common_end(exact, means)
         values, counts = _values(plays, means, variances, common)
         atoms = _atoms(exact if len(exact) else values)
@@ -196,7 +195,7 @@ def _scale(plays: FloatArray, means: FloatArray, variances: FloatArray) -> _Scal
     others = distance > margin
     edges = np.array([centre - margin, centre + margin])
     if others.any():
-        # A little above the values, so that rounding does not move them to another category.
+        # Edges lie slightly above values, so that rounding does not change a value's category.
         above = _quantiles(values[others], counts[others], QUANTILES) + margin
         edges = np.sort(np.append(edges, above))
         edges = edges[np.diff(edges, append=np.inf) > margin]
@@ -204,9 +203,9 @@ def _scale(plays: FloatArray, means: FloatArray, variances: FloatArray) -> _Scal
 
 
 def _two_values(means: FloatArray, variances: FloatArray) -> FloatArray | None:
-    """Return the two values that explain all entries, or None.
+    """Return the two values that explain all entries, or None if no two values do.
 
-    With two values l and h the mean square is a line in the mean: (l + h)·mean − l·h.
+    If all rewards are l or h, the mean square is linear in the mean: (l + h)·mean − l·h.
     """
     exact = means[variances == 0.0]
     if len(exact) and len(np.unique(np.round(exact / _width(exact), 6))) > 2:
@@ -228,14 +227,14 @@ def _two_values(means: FloatArray, variances: FloatArray) -> FloatArray | None:
     ends = []
     for value in (slope / 2.0 - np.sqrt(spread), slope / 2.0 + np.sqrt(spread)):
         at = centre + width * value
-        near = int(np.abs(means - at).argmin())  # as it was written, free of rounding
+        near = int(np.abs(means - at).argmin())  # the logged value, without rounding errors
         is_near = variances[near] == 0.0 and abs(means[near] - at) < 1e-6 * width
         ends.append(float(means[near]) if is_near else float(at))
     return np.array(ends)
 
 
 def _width(values: FloatArray) -> float:
-    """Return the range of most values, so that a few far away ones do not hide differences."""
+    """Return the range of the central values, which a few distant values do not affect."""
     for tail in (0.25, 0.1, 0.02, 0.0):
         low, high = np.quantile(values, (tail, 1.0 - tail))
         if high > low:
@@ -244,7 +243,7 @@ def _width(values: FloatArray) -> float:
 
 
 def _common_end(exact: FloatArray, means: FloatArray) -> float:
-    """Return the most common reward if it lies at one end of all rewards; else NaN."""
+    """Return the dominant reward if it is the smallest or largest one, otherwise NaN."""
     if len(exact) == 0:
         return np.nan
     values, counts = np.unique(exact, return_counts=True)
@@ -254,7 +253,7 @@ def _common_end(exact: FloatArray, means: FloatArray) -> float:
 
 
 def _atoms(exact: FloatArray) -> FloatArray | None:
-    """Return the values of a rating scale such as stars, or None if there are more than a few."""
+    """Return the values of a rating scale such as stars, or None if there are too many values."""
     if len(exact) == 0 or np.ptp(exact) <= 0.0:
         return None
     width = _width(exact)
@@ -272,7 +271,7 @@ def _atoms(exact: FloatArray) -> FloatArray | None:
 def _values(
     plays: FloatArray, means: FloatArray, variances: FloatArray, common: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return two values for each entry and how often they count; each entry counts once."""
+    """Return two values for each entry, and their weights, which sum to one for each entry."""
     first, n_first, second = split_entries(plays, means, variances, common)
     shares = n_first / plays
     return np.concatenate([first, second]), np.concatenate([shares, 1.0 - shares])
@@ -282,7 +281,7 @@ def _values(
 def split_entries(
     plays: FloatArray, means: FloatArray, variances: FloatArray, common: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the two values that stand for each entry, and the plays of the first."""
+    """Split every entry: return the first values, their numbers of plays, and the second values."""
     n = len(plays)
     first, n_first, second = np.empty(n), np.empty(n), np.empty(n)
     for p in range(n):
@@ -292,16 +291,16 @@ def split_entries(
 
 @compiled
 def split(n: float, mean: float, variance: float, common: float) -> tuple[float, float, float]:
-    """Return two values that have the mean and variance of n plays, and the plays of the first.
+    """Return two values with the mean and variance of n plays, and the plays of the first.
 
-    Exact for one play, for equal plays and for two of them. Beside a dominant value at one end the
-    other plays are assumed equal.
+    The values are exact for equal rewards and for at most two plays. If there is a dominant value
+    at one end, all other rewards of an entry are assumed to be equal.
     """
     if variance <= 0.0:
         return mean, n, mean
     if not np.isnan(common):
         far = mean - common
-        # Halves are rounded down, with the last bits left out: the unit of rewards is no matter.
+        # Halves are rounded down with a tolerance, so that units of rewards do not matter.
         n_other = np.floor(n * far * far / (variance + far * far) + (0.5 - SAME))
         n_other = min(max(n_other, 1.0), n)
         return common, n - n_other, common + n * far / n_other
@@ -321,7 +320,7 @@ def _quantiles(
 
 
 def _tail_edge(sample: Tallies, far: FloatArray) -> float:
-    """Return where the far tail begins, in units of the context."""
+    """Return the distance from the centre at which rewards are clipped, in units of the context."""
     farthest = np.zeros(sample.n_users)
     np.maximum.at(farthest, entry_users(sample.indptr), far)
     farthest = farthest[farthest > SAME]
@@ -335,7 +334,7 @@ def _tail_edge(sample: Tallies, far: FloatArray) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Responses(UserRows):
-    """Accounts' rewards as categories: one value per entry.
+    """Accounts' rewards as categories; all columns have one value per entry.
 
     Attributes
     ----------
@@ -344,9 +343,9 @@ class Responses(UserRows):
     means, squares
         Mean of the clipped rewards, and of their squares.
     first, second, n_first
-        Two categories that an entry's rewards fall into, and the plays of the first.
+        The two categories of an entry's rewards, and the number of plays in the first.
     masses
-        Effective plays, as evidence and as influence; empty until ``weighed``.
+        Effective plays; empty until ``weighed`` computes them.
     """
 
     columns: ClassVar = ("plays", "means", "squares", "first", "second", "n_first", "masses")
@@ -362,10 +361,7 @@ class Responses(UserRows):
     masses: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def scores(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return each entry's sum of scores, and of their squares.
-
-        ``table`` has the score of every cell and category.
-        """
+        """Return entries' sums of scores and of squared scores, read from a table of cells."""
         one, two = table[self.cells, self.first], table[self.cells, self.second]
         n_two = self.plays - self.n_first
         return self.n_first * one + n_two * two, self.n_first * one**2 + n_two * two**2
