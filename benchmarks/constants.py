@@ -1,4 +1,4 @@
-"""What each constant of the default learner is worth: scores with a smaller and a larger value.
+"""Sensitivity of the default learner to its constants: scores with smaller and larger values.
 
 Run ``python benchmarks/constants.py`` for a table of all constants on wild logs of the development
 part, ``--every 4`` for a quarter of the kinds, ``--only CLEAR,PRICE`` for some constants, and
@@ -59,7 +59,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Mean scores of all logs with one value of one constant, and the worst log in peace."""
+    """Mean scores with one value of one constant, and that of the worst log without an attack."""
 
     constant: str
     value: str
@@ -70,7 +70,7 @@ class Row:
 
 
 def measure(constant: str, value: str, every: int, seeds: list[int]) -> Row:
-    """Return how the default learner does with the constants as they are."""
+    """Return the results of the default learner with the current constants."""
     kinds = KINDS[:: max(every, 1)]
     rows = [
         wild.measure(kind, "development", seed, [DEFAULT_METHOD])

@@ -1,10 +1,9 @@
-"""Measure how far learners are from what no method can do, as a ratio of gaps.
+"""Measure how far learners are from the limit of all methods, as a ratio of gaps.
 
-Two arms, sticky, 20 plays of each user in each context, 3,000 users. The *limit* is the largest gap
-that a coalition of the stated share can hide from every method: it makes the world look like the
-one in which the arms are exchanged (``unswayed.limits``). For a learner the largest gap counts at
-which the worst of twelve attacks turns decisions in half of the runs. The ratio is 1 for a perfect
-method; a coalition below 1 would contradict the limit.
+There are two sticky arms and 3,000 users with 20 plays in each context. The *limit* is the largest
+gap at which a coalition of the given share can make the world look like the one with exchanged
+arms to every method (``unswayed.limits``). The largest gap at which the worst of twelve attacks
+makes half of a learner's decisions wrong is divided by it. The ratio of a perfect method is 1.
 
 Run ``python benchmarks/distance.py`` for a table, with ``--worlds clicks`` for some of the worlds,
 ``--runs 4`` for fewer runs, ``--json FILE`` to keep the rows and ``--figure NAME`` to draw them;
@@ -33,12 +32,12 @@ N_USERS, PLAYS = 3000, 20
 ALPHAS = (0.05, 0.1, 0.2, 0.3)
 LEARNERS = ("naive-mean", "paper", "bounded", "oracle")
 RATIOS = (4.0, 3.4, 2.8, 2.3, 2.0, 1.7, 1.5, 1.3, 1.15, 1.0, 0.85, 0.7)
-"""Tried from the largest on: the first at which an attack succeeds is reported."""
+"""Ratios to try, in descending order: the first at which an attack succeeds is reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of world: contexts, the rate between both arms, and how alike tastes are."""
+    """A kind of world: contexts, the rate between both arms, and the similarity of tastes."""
 
     n_contexts: int
     base: float
@@ -74,10 +73,11 @@ class Row:
 
 
 def limit(kind: Kind, alpha: float) -> float:
-    """Return the largest gap at which exchanged arms can be hidden.
+    """Return the largest gap at which an exchange of the arms can be hidden.
 
-    A user's successes have total variation TV between the worlds; a share alpha hides it if
-    TV ≤ alpha/(1 - alpha). Several contexts count by normal laws: separations add as squares.
+    A share alpha can hide it if the total variation between a user's successes in both worlds is at
+    most alpha/(1 - alpha). Several contexts are combined by a normal approximation, in which
+    squared separations add up.
     """
 
     def distance(gap: float) -> float:
@@ -94,8 +94,8 @@ def limit(kind: Kind, alpha: float) -> float:
 
 
 SHIFTS, CONSTANTS = (0.5, 1.0, 1.5, 2.0, 3.0), (1.0, 1.5, 2.5)
-"""In deviations of a user's mean: colluders draw around a rate that is moved so far, or all report
-the same number of successes."""
+"""In standard deviations of a user's mean: colluders draw rewards with a shifted rate, or all
+report the same number of successes."""
 
 ATTACKS = (
     *("nuke", "push", "half-hearted", "hide"),
@@ -119,7 +119,7 @@ def reported(
         return np.where(is_best, rng.binomial(PLAYS, rates), loud)
     if attack == "half-hearted":
         return np.asarray(rng.binomial(PLAYS // 2, rates) + loud / 2.0)
-    if attack == "hide":  # attains the limit where all users have one rate
+    if attack == "hide":  # attains the limit if all users have the same rate
         pair = two_sided_adversaries(gap, PLAYS, alpha, base=kind.base - gap / 2.0)
         down, up = (
             coalition.counts.draw(is_best.size, rng).reshape(is_best.shape)
@@ -133,7 +133,7 @@ def reported(
 
 
 def attacked(kind: Kind, gap: float, alpha: float, attack: str, seed: int) -> World:
-    """Return a log: users keep one arm in a context, and a share alpha reports as one."""
+    """Return a log in which users keep one arm per context and a share alpha colludes."""
     rng = generator(seed, "distance", attack)
     shape = (N_USERS, kind.n_contexts)
     best = rng.integers(2, size=kind.n_contexts)
@@ -172,7 +172,7 @@ def wrong_share(world: World, learner: str) -> float:
 
 
 def turned(kind: Kind, gap: float, alpha: float, attack: str, learner: str, n_runs: int) -> bool:
-    """Return whether half of the decisions are wrong; ends when the rest cannot change it."""
+    """Return whether half of the decisions are wrong; stop as soon as the result is certain."""
     wrong = 0.0
     for run in range(n_runs):
         wrong += wrong_share(attacked(kind, gap, alpha, attack, run), learner)
@@ -182,7 +182,7 @@ def turned(kind: Kind, gap: float, alpha: float, attack: str, learner: str, n_ru
 
 
 def measure(name: str, alpha: float, learner: str, n_runs: int) -> Row:
-    """Return how far a learner is from the limit in one world."""
+    """Return the ratio of a learner to the limit in one world."""
     kind = KINDS[name]
     smallest = limit(kind, alpha)
     widest = 2.0 * min(kind.base, 1.0 - kind.base)
@@ -195,7 +195,7 @@ def measure(name: str, alpha: float, learner: str, n_runs: int) -> Row:
 
 
 def draw(rows: list[Row]) -> Figure:
-    """Draw ratios over alpha, a panel for each world."""
+    """Plot ratios against alpha, with one panel for each world."""
     names = list(dict.fromkeys(row.world for row in rows))
     n_rows = 2 if len(names) == 4 else 1
     columns = len(names) // n_rows

@@ -1,9 +1,9 @@
-"""Learners on logs as production leaves them, beside the plain mean with and without the bots.
+"""Compare learners on production-like logs with the plain mean, with and without bots.
 
 Scores are (best - policy) / (best - random) in honest traffic: 0 is best, 1 is random play. Run
 ``python benchmarks/production.py`` for a table, with ``--json`` for one JSON document, ``--only``
 for logs whose name contains a string. ``--one-account`` shows instead how many decisions a single
-liar turns. Only ``--part holdout`` was never looked at while constants were chosen.
+liar changes. Constants were chosen without using ``--part holdout``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """All learners on one log."""
+    """Results of all learners on one log."""
 
     log: str
     seed: int
@@ -56,7 +56,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class LiarRow:
-    """One learner and one liar: how many decisions changed, and how many to the pushed item."""
+    """Result of one learner with one liar: the changed decisions, and those for the pushed item."""
 
     log: str
     seed: int
@@ -68,14 +68,14 @@ class LiarRow:
 
 
 def learn(name: str, log: World) -> tuple[IntArray, float]:
-    """Return a method's decisions, and the mean weight that it took from honest users."""
+    """Return a method's decisions, and the mean weight that honest users lost."""
     estimates = log.learn(name)
     removed = 1.0 - float(estimates.user_weights[~log.is_bad].mean())
     return log.decided(estimates), removed
 
 
 def measure(spec: ProductionSpec, seed: int, learners: list[str]) -> Row:
-    """Return how learners did on one log."""
+    """Return the results of learners on one log."""
     log = build_production(spec, seed)
     naive, oracle = log.naive(), log.oracle()
     learned = {}
@@ -100,7 +100,7 @@ def measure(spec: ProductionSpec, seed: int, learners: list[str]) -> Row:
 def summary(rows: list[Row]) -> dict[str, dict[str, Any]]:
     """Return means and worst cases of each column: the plain mean, learners, without bots.
 
-    Excess is the score over that of the plain mean without the bots, in attacked logs.
+    The excess is the score minus that of the plain mean without bots, in attacked logs.
     """
     if not rows:
         return {}
@@ -149,7 +149,7 @@ def _column(rows: list[Row], of: Callable[[Row], Result]) -> dict[str, Any]:
 
 
 def measure_liar(seeds: list[int], learners: list[str]) -> list[LiarRow]:
-    """Return how many decisions one liar turns, by the number of lies."""
+    """Return how many decisions one liar changes, by the number of lies."""
     deciders: dict[str, Callable[[World], IntArray]] = {
         PER_CELL: World.naive,
         **{name: lambda log, name=name: learn(name, log)[0] for name in learners},  # type: ignore[misc]
@@ -179,7 +179,7 @@ def measure_liar(seeds: list[int], learners: list[str]) -> list[LiarRow]:
 
 
 def print_liar(rows: list[LiarRow]) -> None:
-    """Print decisions turned by the number of lies, a line for each log and learner."""
+    """Print changed decisions by the number of lies, with a line for each log and learner."""
     print("decisions changed by one liar (of them to the pushed item), of all decisions")
     print(f"{'log':<38} {'learner':<14}" + "".join(f"{n:>13,}" for n in NUMBERS_OF_LIES))
     for log, learner in dict.fromkeys((row.log, row.learner) for row in rows):
@@ -192,7 +192,7 @@ def print_liar(rows: list[LiarRow]) -> None:
 
 
 def print_row(row: Row) -> None:
-    """Print one log."""
+    """Print the results on one log."""
     learned = "  ".join(
         f"{name} {r.score:.3f} (pushed {r.pushed_share:.2f}, honest removed "
         f"{r.honest_removed:.3f}, {r.seconds:.1f} s)"
@@ -206,7 +206,7 @@ def print_row(row: Row) -> None:
 
 
 def print_summary(columns: dict[str, dict[str, Any]]) -> None:
-    """Print what was found of each column."""
+    """Print the summary of each column."""
     for name, summary in columns.items():
         print(f"\n{name}")
         for key, value in summary.items():

@@ -1,9 +1,9 @@
-"""How much of the traffic gets another decision when the same log is written differently.
+"""Share of the traffic whose decision changes if the same log is written differently.
 
 Run ``python benchmarks/stability.py`` for a table, with ``--json`` for one JSON document. It learns
 production logs again with one row in a hundred dropped, with rows shuffled, with users renamed and
-with rewards on another scale. Only dropped rows change the data; beside them stands what they do to
-the plain mean. The other columns should be 0.
+with rewards on another scale. Only dropped rows change the data; their effect on the plain mean is
+shown for comparison. All other columns should be 0.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def decisions(world: World, method: str) -> IntArray:
 
 
 def measure(name: str, world: World, seed: int, method: str) -> Row:
-    """Return how much of the traffic is decided otherwise after each change."""
+    """Return the share of the traffic whose decision changes after each modification."""
     nu, standing = world.context_probabilities, decisions(world, method)
     changed, per_cell = {}, 0.0
     for kind, change in CHANGES.items():
@@ -95,7 +95,7 @@ def measure(name: str, world: World, seed: int, method: str) -> Row:
 
 
 def main() -> None:
-    """Parse, measure, print."""
+    """Parse the command line, measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", choices=PARTS, default="development")
     parser.add_argument("--seed", type=int, default=0)

@@ -1,12 +1,12 @@
-"""Learners on wild logs: as shops, feeds, review sites and A/B tests leave them.
+"""Evaluate learners on logs like those of shops, feeds, review sites and A/B tests.
 
 Scores are (best - policy) / (best - random) in honest traffic: 0 is best, 1 is random play. Run
 ``python benchmarks/wild.py --learners bounded,paper`` for a table, with ``--json FILE`` to keep
 the rows, ``--only`` for kinds whose name contains a string. ``--few-accounts`` shows how many
 honest plays get another action when a few accounts join a log, ``--ab`` the largest gap of an A/B
-test at which colluders turn a learner, ``--cheapest`` the fewest accounts that turn half of the
-honest plays, whatever they do of a grid of attacks. Only ``--part holdout`` was never looked at
-while constants were chosen.
+test at which colluders mislead a learner, and ``--cheapest`` the smallest number of accounts that
+change half of the honest plays with any attack of a grid. Constants were chosen without using
+``--part holdout``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_HONEST_REMOVED = 0.02
 COSTLY = 0.05
 """An attack counts if it costs the plain mean at least this much."""
 AS_NAIVE = 0.9
-"""A learner that keeps this share of the plain mean's loss to an attack has not resisted it."""
+"""A learner resists an attack if it loses less than this share of the plain mean's loss."""
 NUMBERS_OF_ACCOUNTS = (1, 3, 10, 30)
 FEW_LOGS: tuple[tuple[Family, Literal["uniform", "epsilon-greedy"]], ...] = (
     ("clicks", "uniform"),
@@ -45,16 +45,16 @@ FEW_LOGS: tuple[tuple[Family, Literal["uniform", "epsilon-greedy"]], ...] = (
 )
 TRAFFIC = (0.01, 0.1)
 COALITIONS = (1, 3, 6, 12, 24, 48, 96, 180, 300, 420, 600, 840, 1_200)
-"""Numbers of colluders that are tried, beside 6,000 honest accounts with 20 events each."""
+"""Numbers of colluders to try, in addition to 6,000 honest accounts with 20 events each."""
 AIMS = ("push each", "half push", "swap", "sink")
 STRENGTHS = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)
 EVENTS_EACH = (20, 100, 500)
 MOST_TRAFFIC = 0.4
 TURNED = 0.5
-"""Share of the honest plays that an attack has to turn."""
+"""Share of the honest plays whose action an attack has to change."""
 AB_ALPHAS = (0.05, 0.1, 0.2, 0.3)
 AB_GAPS = (1.0, 1.25, 1.5, 2.0, 2.8)
-"""Gaps of A/B tests, in gaps that no method can see."""
+"""Gaps of A/B tests, relative to the largest gap that no method can detect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """All learners on one log."""
+    """Results of all learners on one log."""
 
     kind: str
     group: str
@@ -86,7 +86,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class FewRow:
-    """One learner, and the share of honest plays that get another action because of a few."""
+    """Result of one learner: the share of honest plays whose action a few accounts change."""
 
     log: str
     attack: str
@@ -100,7 +100,7 @@ class FewRow:
 
 @dataclass(frozen=True, slots=True)
 class CheapRow:
-    """One attack on one learner with the number of accounts that was tried."""
+    """Result of one attack on one learner with a given number of accounts."""
 
     logging: str
     learner: str
@@ -113,7 +113,7 @@ class CheapRow:
 
 @dataclass(frozen=True, slots=True)
 class AbRow:
-    """One learner on one A/B test."""
+    """Result of one learner on one A/B test."""
 
     alpha: float
     hidden_gap: float
@@ -125,7 +125,7 @@ class AbRow:
 
 
 def learn(name: str, log: World) -> tuple[IntArray, Result]:
-    """Return a learner's decisions and how it did; the tallies are not timed."""
+    """Return a learner's decisions and its result; its time excludes the tallies."""
     tallies = log.tallies
     assert tallies.n_users == log.n_users
     start = time.perf_counter()
@@ -141,7 +141,7 @@ def learn(name: str, log: World) -> tuple[IntArray, Result]:
 
 
 def measure(kind: Kind, part: Part, seed: int, learners: list[str]) -> Row:
-    """Return how learners did on one log."""
+    """Return the results of learners on one log."""
     spec = wild_spec(kind, part, seed)
     log = build_wild(spec)
     naive, oracle = log.naive(), log.oracle()
@@ -163,7 +163,7 @@ def measure(kind: Kind, part: Part, seed: int, learners: list[str]) -> Row:
 
 
 def summary(rows: list[Row]) -> dict[str, dict[str, Any]]:
-    """Return what was found of each learner, the plain mean first, without the bots last."""
+    """Return summary statistics of each learner, including the plain mean with and without bots."""
     return {name: _column(rows, name) for name in rows[0].results} if rows else {}
 
 
@@ -188,19 +188,19 @@ def _column(rows: list[Row], name: str) -> dict[str, Any]:
     found["excess over without bots"] = _mean(
         _loss(row, name) - _loss(row, ORACLE) for row in attacked
     )
-    # The first log of a fresh process pays for compiling: the median does not see it.
+    # Compilation slows down the first log of a process, but not the median.
     found["seconds, median"] = float(np.median([row.results[name].seconds for row in rows]))
     return found
 
 
 def is_lost(row: Row, name: str) -> bool:
-    """Return whether a learner keeps nearly all of what the attack costs the plain mean."""
+    """Return whether a learner loses nearly as much to the attack as the plain mean."""
     oracle = _loss(row, ORACLE)
     return _loss(row, name) - oracle >= AS_NAIVE * (_loss(row, NAIVE) - oracle)
 
 
 def by_tag(rows: list[Row]) -> dict[str, dict[str, float]]:
-    """Return mean scores by tag, those of attacked and of other logs apart."""
+    """Return mean scores by tag, separately for attacked and for other logs."""
     table: dict[str, dict[str, float]] = {}
     for is_attacked in (True, False):
         some = [row for row in rows if (row.group == "attacked") == is_attacked]
@@ -294,10 +294,10 @@ def print_few(rows: list[FewRow]) -> None:
 
 
 def measure_cheapest(seed: int, learners: list[str], part: Part) -> list[CheapRow]:
-    """Return the attacks that were tried with ever fewer accounts, for each way of logging.
+    """Return the results of all attacks with decreasing numbers of accounts, by type of logging.
 
-    An attack is tried with one step fewer accounts than the cheapest one so far, and with ever
-    fewer while it turns half of the honest plays. So each costs one log that it cannot turn.
+    Each attack starts with one step fewer accounts than the cheapest one so far, and continues with
+    fewer accounts as long as it changes half of the honest plays.
     """
     rows = []
     for logging in ("uniform", "epsilon-greedy"):
@@ -339,7 +339,7 @@ def _cheap_words(row: CheapRow) -> str:
 
 
 def print_cheapest(rows: list[CheapRow]) -> None:
-    """Print the attack with the fewest accounts that turned half of the plays."""
+    """Print the attack with the fewest accounts that changed half of the plays."""
     print()
     for key in dict.fromkeys((row.learner, row.logging) for row in rows):
         tried = [row for row in rows if (row.learner, row.logging) == key]
@@ -374,7 +374,7 @@ def measure_ab(seeds: list[int], learners: list[str], only: str) -> list[AbRow]:
 
 
 def print_ab(rows: list[AbRow]) -> None:
-    """Print the largest gap, in hidden gaps, at which an attack turned each learner."""
+    """Print the largest relative gap at which an attack misled each learner."""
     print("\nlargest gap that is turned, in gaps that no method can see (the attack)")
     for name in dict.fromkeys(row.learner for row in rows):
         cells = []
@@ -386,7 +386,7 @@ def print_ab(rows: list[AbRow]) -> None:
 
 
 def print_row(row: Row) -> None:
-    """Print one log."""
+    """Print the results on one log."""
     results = "  ".join(
         f"{name} {r.score:.3f}"
         + (
@@ -400,7 +400,7 @@ def print_row(row: Row) -> None:
 
 
 def print_summary(columns: dict[str, dict[str, Any]], tags: dict[str, dict[str, float]]) -> None:
-    """Print what was found of each learner, and means by tag."""
+    """Print summary statistics of each learner, and mean scores by tag."""
     names = list(columns)
     print("\n" + " " * 40 + "".join(f"{name:>16}" for name in names))
     for key in dict.fromkeys(key for found in columns.values() for key in found):

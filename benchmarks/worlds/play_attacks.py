@@ -1,4 +1,4 @@
-"""Attacks on a log that is built whole: each returns the rewards of the colluders' plays.
+"""Attacks on complete logs: each returns the rewards of the colluders' plays.
 
 Worlds take these beside all attacks of the arena (``unswayed.simulation.attacks.registry``).
 """

@@ -1,4 +1,4 @@
-"""The share of colluders, its upper estimate, and the stated limits of that estimate."""
+"""The upper estimate of the share of colluders, and its stated limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Streams = Callable[..., np.random.Generator]
 
 
 def estimated(rng: np.random.Generator, share: float, **options: float) -> UnknownFraction:
-    """Return the estimate in a world where this share of users lie in every cell."""
+    """Return the estimate in a world in which this share of the users lies in every cell."""
     world = make_world(rng, alpha=share, **options)  # type: ignore[arg-type]  # typed by name
     return estimate_fraction(world.tallies)
 
@@ -32,11 +32,11 @@ def estimated(rng: np.random.Generator, share: float, **options: float) -> Unkno
 def test_the_estimate_covers_a_coalition_that_lies_loudly(
     share: float, options: dict[str, float], streams: Streams
 ) -> None:
-    """Flagged where decisions depend on it, suspected where they do not: both count.
+    """A group counts whether it is flagged or suspected.
 
-    Lies move 2 of 5 actions by .35 at least, in 40 plays: D = .35 sqrt(16)/.5 = 2.8 deviations of a
-    binary user. A threshold in the middle errs by Phi(-1.4) = 8 % on either side at worst, so the
-    flagged share differs from the truth by less than .08.
+    Colluders move 2 of 5 actions by at least .35, in 40 plays, which is .35 sqrt(16)/.5 = 2.8
+    standard deviations of a binary user. A threshold in the middle has an error of at most
+    Phi(-1.4) = 8% on either side, so the detected share differs from the truth by less than .08.
     """
     found = estimated(streams(str(share), *options), share, **options)
     assert found.accused + found.suspected == pytest.approx(share, abs=0.08)
@@ -47,7 +47,7 @@ def test_the_estimate_covers_a_coalition_that_lies_loudly(
 
 @pytest.mark.parametrize("options", [{}, {"is_binary": True, "is_sticky": False}, {"taste": 0.1}])
 def test_without_a_coalition_little_is_stated(options: dict[str, float], streams: Streams) -> None:
-    """Two-sided tastes are no coalition either."""
+    """Two-sided tastes are not taken for a coalition either."""
     found = estimated(streams("nobody", *options), 0.0, **options)
     assert found.accused == found.suspected == found.upper == 0.0
     assert found.chosen == FLOOR
@@ -57,17 +57,17 @@ def test_without_a_coalition_little_is_stated(options: dict[str, float], streams
 def test_an_honest_minority_may_be_suspected_but_hardly_more_than_it(
     rng: np.random.Generator,
 ) -> None:
-    """A tenth with other tastes look the same as a tenth of colluders who change no decision."""
+    """10% with other tastes look the same as 10% of colluders who change no decision."""
     found = estimated(rng, 0.0, minority=0.1)
     assert found.accused == 0.0
-    # A binomial(1500, .1) share is below .13 up to four standard deviations; .03 for its bound.
+    # A binomial(1500, .1) share plus four standard deviations is .13; .03 covers the upper bound.
     assert found.chosen <= 0.13 + 0.03 + UNSEEN
 
 
 def test_an_invisible_coalition_is_not_claimed_to_be_absent(
     rng: np.random.Generator,
 ) -> None:
-    """With four binary plays per user even this coalition of three tenths could hide."""
+    """With four binary plays per user, even a coalition of 30% could be hidden."""
     found = estimated(rng, 0.3, n_users=300, plays=4, is_binary=True, is_sticky=False)
     assert found.hidden_from is not None
     assert found.hidden_from < 0.3
@@ -76,7 +76,7 @@ def test_an_invisible_coalition_is_not_claimed_to_be_absent(
 
 def test_the_limit_is_that_of_the_limits(rng: np.random.Generator) -> None:
     found = estimated(rng, 0.0, is_binary=True, is_sticky=False)
-    # Binary rewards with means of .35 to .7 deviate by .458 to .5.
+    # Binary rewards with means from .35 to .7 have standard deviations from .458 to .5.
     shares = [
         smallest_swap_coalition(found.gap, round(found.answers_per_user), 5, noise=noise)
         for noise in (0.5, 0.45)
@@ -105,7 +105,7 @@ def test_a_policy_records_the_chosen_share_and_the_reason(
 
 
 def test_online_learning_takes_auto_too(rng: np.random.Generator) -> None:
-    """Also where a context was never met."""
+    """Online learning works even if a context has no plays."""
     contexts = ["home", "cart"]
     learner = RobustMCB("auto", actions=["tea", "milk"], contexts=contexts, secret=bytes(16))
     users, contexts = list(range(300)) * 6, ["home"] * 1800

@@ -216,7 +216,7 @@ class _Dealer:
         return int(self.rng.integers(*bounds, endpoint=True))
 
     def spec(self, i: int) -> ProductionSpec:
-        """Return the log of number ``i``, still without a name."""
+        """Return the ``i``-th log, without a name."""
         rewards: RewardKind = self.rewards[i]
         activity: Activity = self.activity[i]
         tastes: Tastes = self.tastes[i]

@@ -1,4 +1,4 @@
-"""Small attacked worlds: the plain mean decides as colluders want, the learner as honest users."""
+"""Small attacked worlds: the plain mean chooses what colluders promote, the learner does not."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ COSTLY: list[tuple[Family, Attack]] = [
     ("stars", "push"),
     ("stars", "sink"),
 ]
-"""Attacks that turn the plain mean in these worlds; the others cost it nothing."""
+"""Attacks that change decisions of the plain mean in these worlds; the others do not."""
 
 
 @pytest.mark.parametrize(("family", "attack"), COSTLY)
-def test_lies_that_turn_the_plain_mean_do_not_turn_the_learner(
+def test_lies_that_mislead_the_plain_mean_do_not_mislead_the_learner(
     family: Family, attack: Attack, seed: int
 ) -> None:
-    """Gaps of best actions are six standard errors of honest means, so these decide as truth."""
-    n_users = 2000 if attack == "half" else 1200  # half of the lies are half of the evidence
+    """Best actions lead by six standard errors, so the means of honest users identify them."""
+    n_users = 2000 if attack == "half" else 1200  # half as many lies give half the evidence
     rng = generator(seed, "attacks", family, attack)
     world = make_world(rng, family, attack, n_users=n_users)
     estimates = learned(world.tallies, ALPHA, seed)
@@ -46,7 +46,7 @@ def test_lies_that_turn_the_plain_mean_do_not_turn_the_learner(
 
 
 @pytest.mark.parametrize("family", ["clicks", "stars"])
-def test_what_is_reported_names_the_pushed_cells_and_about_the_number_of_accounts(
+def test_reports_name_the_pushed_cells_and_estimate_the_number_of_accounts(
     family: Family, seed: int
 ) -> None:
     world = make_world(generator(seed, "reported", family), family, "push")
@@ -62,7 +62,7 @@ def test_what_is_reported_names_the_pushed_cells_and_about_the_number_of_account
 def test_accounts_that_reward_one_action_only_are_said_to_raise_it(
     rng: np.random.Generator, seed: int
 ) -> None:
-    """Honest users reward half of the plays: the lies lower the other actions by as much."""
+    """Honest users reward half of all plays, so the lies lower the other actions by as much."""
     users = np.repeat(np.arange(1000), 20)
     contexts, actions = rng.integers(6, size=len(users)), rng.integers(5, size=len(users))
     rewards = np.where(users < 150, actions == 2, rng.random(len(users)) < 0.5)
@@ -79,10 +79,10 @@ def ab_test(
     alpha: float = ALPHA,
     likeness: float | None = None,
 ) -> Tallies:
-    """Return 3,000 users with 20 plays of one of two arms each.
+    """Return a log of 3,000 users, each with 20 plays of one of two arms.
 
-    A share ``alpha``, those with the smallest codes, has rates of its own if ``lies`` is given.
-    Rates of honest users differ if ``likeness`` is given: they are beta distributed.
+    If ``lies`` is given, a share ``alpha`` of the users, those with the smallest codes, has these
+    rates. If ``likeness`` is given, the rates of honest users follow a beta distribution.
     """
     n_users, plays = 3000, 20
     users = np.repeat(np.arange(n_users), plays)
@@ -100,7 +100,7 @@ def ab_test(
 def test_an_ab_test_that_a_fifth_of_the_accounts_turns_round_is_decided_right(
     rng: np.random.Generator, seed: int
 ) -> None:
-    """A user of 20 plays at 60 % has none or all of them with probability 4e-5: 600 stand out."""
+    """An honest user has 0 or 20 successes with probability 4e-5, so 600 such users stand out."""
     tallies = ab_test(rng, lies=(0.0, 1.0))
     assert plain_means(tallies)[0].argmax() == 1  # the negative control
     estimates = learn_bounded(tallies, sticky_design(tallies), alpha=ALPHA, seed=seed)
@@ -129,7 +129,7 @@ def test_an_ab_test_without_an_attack_flags_nobody(rng: np.random.Generator, see
 def test_a_twentieth_that_answers_like_eager_and_silent_users_does_not_turn_a_small_gap(
     streams: Callable[..., np.random.Generator],
 ) -> None:
-    """The gap is twice the largest that a twentieth can hide from every method (``limits``)."""
+    """The gap is twice the largest one that 5% of the users can hide from every method."""
     logs = [ab_test(streams(n), (0.515, 0.485), (0.2, 0.8), alpha=0.05) for n in range(3)]
     assert any(plain_means(log)[0].argmax() == 1 for log in logs)  # the negative control
     assert [learned(log, 0.05).actions.tolist() for log in logs] == [[0]] * 3
@@ -138,9 +138,10 @@ def test_a_twentieth_that_answers_like_eager_and_silent_users_does_not_turn_a_sm
 def test_a_few_liars_about_one_arm_stand_out_among_users_who_differ(
     streams: Callable[..., np.random.Generator],
 ) -> None:
-    """Seventy-five say twenty of twenty, as five honest users of that arm do by taste.
+    """75 colluders report 20 successes in 20 plays, as do five honest users of that arm.
 
-    The mirror of such liars are hundreds of honest users of that arm; they are not suspected.
+    Hundreds of honest users of that arm differ from the others in the opposite direction, and are
+    not suspected.
     """
     logs = [
         ab_test(streams(n), (0.528, 0.472), (0.528, 1.0), alpha=0.05, likeness=10.0)
@@ -155,7 +156,7 @@ def test_a_few_liars_about_one_arm_stand_out_among_users_who_differ(
 def test_users_who_differ_do_not_hide_a_fifth_that_turns_an_ab_test_round(
     streams: Callable[..., np.random.Generator],
 ) -> None:
-    """One honest user in 5,000 answers like the liars by taste alone; the liars are one in five."""
+    """By taste, one honest user in 5,000 has the rewards of colluders, who are one in five."""
     logs = [ab_test(streams(n), (0.6, 0.4), (0.0, 1.0), likeness=10.0) for n in range(3)]
     assert all(plain_means(log)[0].argmax() == 1 for log in logs)  # the negative control
     assert [learned(log, ALPHA).actions.tolist() for log in logs] == [[0]] * 3
@@ -164,14 +165,14 @@ def test_users_who_differ_do_not_hide_a_fifth_that_turns_an_ab_test_round(
 def test_lies_that_change_no_decision_do_not_cost_the_honest_majority_its_weight(
     rng: np.random.Generator, seed: int
 ) -> None:
-    """A third praises the worse arm in vain: it is they who stand out, not the others."""
+    """A third promotes the worse arm without success: they are flagged, not the others."""
     estimates = learned(ab_test(rng, (0.63, 0.37), (0.63, 1.0), alpha=0.35), 0.35, seed)
     assert estimates.actions.tolist() == [0]
     assert estimates.user_weights[1050:].mean() > 0.97
 
 
 def busy_log(rng: np.random.Generator, n_joined: int) -> Tallies:
-    """Return 6,000 accounts' clicks; those who join have a tenth of the traffic and push."""
+    """Return clicks of 6,000 honest accounts, and of colluders with a tenth of the traffic."""
     n_users, n_contexts, n_actions, plays = 6000, 10, 5, 10
     users = np.repeat(np.arange(n_users), plays)
     contexts = rng.integers(n_contexts, size=len(users))
@@ -200,7 +201,7 @@ def busy_log(rng: np.random.Generator, n_joined: int) -> Tallies:
 def test_a_few_very_busy_accounts_hardly_change_a_decision(
     streams: Callable[..., np.random.Generator], seed: int, n_joined: int
 ) -> None:
-    """They turn nearly every decision of the plain mean, and 2 % of the learner's at most."""
+    """They change nearly all decisions of the plain mean, and at most 2% of the learner's."""
     peace, joined = (busy_log(streams(), n) for n in (0, n_joined))
     before, after = (learned(tallies, 0.05, seed).actions for tallies in (peace, joined))
     assert (decided(plain_means(joined)) == 0).mean() > 0.8  # the negative control
@@ -211,7 +212,7 @@ def test_a_few_very_busy_accounts_hardly_change_a_decision(
 def test_rewards_out_of_any_range_do_not_decide_where_each_account_meets_few_cells(
     lie: str, rng: np.random.Generator
 ) -> None:
-    """Only colluders repeat one reward exactly, so their rewards must not set the scale."""
+    """Only colluders repeat the same reward exactly; their rewards must not define the scale."""
     n_users, n_plays, n_contexts, n_actions = 500, 60, 2, 5
     best = np.array([1, 3])
     true_means = np.full((n_contexts, n_actions), 0.3)
@@ -240,7 +241,7 @@ def test_rewards_out_of_any_range_do_not_decide_where_each_account_meets_few_cel
 def test_constant_baskets_stand_out_where_purchases_are_rare(
     rng: np.random.Generator, seed: int, amount: float
 ) -> None:
-    """A twentieth buys b at every play; honest users buy in one play of fifty, mostly a."""
+    """Colluders (5%) buy b in every play; honest users buy in 2% of their plays, mostly a."""
     n_users, plays = 2500, 8
     users = np.repeat(np.arange(n_users), plays)
     actions = rng.integers(2, size=len(users))
@@ -260,10 +261,10 @@ def test_constant_baskets_stand_out_where_purchases_are_rare(
 def clicks_world(
     rng: np.random.Generator, plays: IntArray, n_bad: int, n_contexts: int, *, n_attacked: int
 ) -> tuple[Tallies, IntArray, IntArray]:
-    """Return clicks of 4 %, of 9 % on the best of five actions, and who lies about one other.
+    """Return a log of clicks, and the best and the pushed action of each context.
 
-    Accounts with the smallest codes click it always in the first contexts. Also returned: the best
-    and the pushed action of each context.
+    The click rate is 9% for the best of five actions and 4% for the others. The ``n_bad`` accounts
+    with the smallest codes always click the pushed action in the first ``n_attacked`` contexts.
     """
     users = np.repeat(np.arange(len(plays)), plays)
     contexts, actions = rng.integers(n_contexts, size=len(users)), rng.integers(5, size=len(users))
@@ -284,7 +285,7 @@ def clicks_world(
 
 
 def test_lies_about_few_of_many_contexts_are_found(rng: np.random.Generator, seed: int) -> None:
-    """Accounts meet a lie about once, so that only the covariance of few cells shows them."""
+    """Colluders lie about once each, so only the covariance of a few cells reveals them."""
     tallies, best, pushed = clicks_world(rng, np.full(3500, 30), 600, 33, n_attacked=4)
     assert (decided(plain_means(tallies))[:4] == pushed[:4]).all()  # the negative control
     estimates = learned(tallies, ALPHA, seed)
@@ -295,7 +296,7 @@ def test_lies_about_few_of_many_contexts_are_found(rng: np.random.Generator, see
 def test_busy_colluders_are_known_by_all_their_plays_among_visitors_who_come_once(
     rng: np.random.Generator, seed: int
 ) -> None:
-    """As evidence plays are not capped at a few times the average: means alone are."""
+    """Plays are capped at a few times the average in means, but not as evidence."""
     plays = np.where(np.arange(9000) < 450, 40, 1)
     plays[-500:] = 40
     tallies, best, pushed = clicks_world(rng, plays, 450, 40, n_attacked=40)
@@ -320,7 +321,7 @@ def test_colluders_who_come_once_are_found_in_a_single_context(
 def test_colluders_who_come_once_are_found_in_several_contexts(
     rng: np.random.Generator, seed: int
 ) -> None:
-    """No two of their plays are of one account: they have only their activity in common."""
+    """No account has two of these plays: colluders have only their activity in common."""
     users = np.repeat(np.arange(4600), np.where(np.arange(4600) < 1100, 1, 8))
     contexts, actions = rng.integers(5, size=len(users)), rng.integers(9, size=len(users))
     best = np.arange(1, 6)
@@ -339,7 +340,7 @@ def test_colluders_who_come_once_are_found_in_several_contexts(
 def test_loud_colluders_are_found_among_thousands_of_cells(
     rng: np.random.Generator, seed: int
 ) -> None:
-    """Tilts of single cells would cost more than they earn: most cells meet few colluders."""
+    """Most cells have few colluders, so a tilt for each cell would gain less than its penalty."""
     users, size = np.repeat(np.arange(7000), 30), 210_000
     contexts, actions = rng.integers(4000, size=size), rng.integers(5, size=size)
     ones = np.where(users < 700, actions == 0, rng.random(size) < 0.5).astype(float)

@@ -1,4 +1,4 @@
-"""The guard: what intervals rule out is not chosen, whatever the means say."""
+"""The guard: actions that the intervals rule out are not chosen, whatever their means."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ STATED = 0.1
 
 
 def stated(tallies: Tallies) -> Design:
-    """Return how actions were chosen, and that rewards lie between 0 and 1: the guard needs it."""
+    """Return the design with a reward range from 0 to 1, which the guard requires."""
     return replace(sticky_design(tallies), rewards=RewardBound(low=0.0, high=1.0))
 
 
 @pytest.fixture
 def tallies(rng: np.random.Generator) -> Tallies:
-    """Return a log in which 6 % of the accounts have 75 % of the events and praise one action.
+    """Return a log in which 6% of the accounts have 75% of the events and promote one action.
 
-    Honest users differ so much in their tastes that some are as extreme. The intervals count
-    users, not events.
+    Tastes of honest users differ so much that some are as extreme. The intervals count users, not
+    events.
     """
     n_users = 4000
     is_bad = np.arange(n_users) < 0.06 * n_users
@@ -50,7 +50,7 @@ def tallies(rng: np.random.Generator) -> Tallies:
 
 @pytest.fixture
 def estimates(tallies: Tallies, monkeypatch: pytest.MonkeyPatch) -> Estimates:
-    """Return what is learned if the means were turned round: the guard must mend it."""
+    """Return estimates with inverted means, which the guard must correct."""
     find = method.find_coalitions
 
     def misled(*args: Any, **options: Any) -> method.Findings:
@@ -62,7 +62,7 @@ def estimates(tallies: Tallies, monkeypatch: pytest.MonkeyPatch) -> Estimates:
 
 
 def test_bounded_means_need_no_guard_here(tallies: Tallies) -> None:
-    """Busy accounts have 75 % of the events, but hardly more influence than others."""
+    """Busy accounts have 75% of the events, but hardly more influence than others."""
     sums = np.bincount(tallies.cells, tallies.sums) / np.bincount(tallies.cells, tallies.counts)
     assert sums.argmax() == PRAISED  # the negative control
     found = learn_bounded(tallies, stated(tallies), alpha=STATED)
@@ -72,19 +72,19 @@ def test_bounded_means_need_no_guard_here(tallies: Tallies) -> None:
 
 
 def test_where_the_guard_decides_its_bound_holds(tallies: Tallies, estimates: Estimates) -> None:
-    """Claims 1 to 3 of docs/guarantee.md, on what the learner chose and not on the guard alone."""
+    """Claims 1 to 3 of docs/guarantee.md hold for the learner's choice."""
     guard = guard_intervals(tallies, stated(tallies), alpha=STATED)
     low, high = guard.low, guard.high
-    assert ((low <= RATES) & (high >= RATES)).all()  # what the claims suppose
+    assert ((low <= RATES) & (high >= RATES)).all()  # the condition of the claims
     chosen = int(estimates.actions[0])
     lost = RATES.max() - RATES[chosen]
     assert estimates.decided_by.tolist() == ["guard"]
     assert allowed_actions(guard)[0, [BEST, chosen]].all()
     most = max(0.0, high[0, 1 - chosen] - low[0, chosen])
     assert lost <= most <= 2.0 * (high - low).max()
-    # The bound says something here: the other action would exceed it.
+    # The bound is not trivial: the other action would exceed it.
     assert RATES[BEST] - RATES[PRAISED] > most
-    # The intervals returned contain the guard's, so they hold as well.
+    # The returned intervals contain those of the guard, so they are valid, too.
     assert (estimates.interval[0] <= low).all()
     assert (estimates.interval[1] >= high).all()
 
@@ -92,7 +92,7 @@ def test_where_the_guard_decides_its_bound_holds(tallies: Tallies, estimates: Es
 def test_what_is_excluded_keeps_its_mean_and_is_not_chosen(
     tallies: Tallies, estimates: Estimates
 ) -> None:
-    """Without the guard it would be chosen: its mean is the largest."""
+    """Without the guard the action would be chosen, since its mean is the largest."""
     assert estimates.mean_rewards[0].argmax() == PRAISED  # the negative control
     assert estimates.is_excluded is not None
     assert estimates.is_excluded.tolist() == [[False, True]]
@@ -107,7 +107,7 @@ def test_what_is_excluded_keeps_its_mean_and_is_not_chosen(
 
 
 def test_intervals_alone_guard_as_the_whole_method_of_the_paper(tallies: Tallies) -> None:
-    """To the bit: the spectral filters have no part in them."""
+    """They are bit-identical, since they do not use the spectral filters."""
     whole = learn_paper(tallies, stated(tallies), alpha=STATED)
     alone = guard_intervals(tallies, stated(tallies), alpha=STATED)
     np.testing.assert_array_equal((alone.low, alone.high), whole.interval)

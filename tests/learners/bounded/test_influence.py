@@ -1,4 +1,4 @@
-"""Influence on cell means is bounded for every log and whatever any accounts do."""
+"""Influence on cell means is bounded for every log, whatever accounts do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROUNDING = 1e-9
 
 
 def random_log(rng: np.random.Generator, kind: str, n_users: int) -> Tallies:
-    """Return a log with heavy-tailed plays."""
+    """Return a log with a heavy-tailed number of plays per user."""
     plays = np.minimum(rng.pareto(1.0, n_users) * 3 + 1, 3000).astype(int)
     users = np.repeat(np.arange(n_users), plays)
     contexts = rng.choice(N_CONTEXTS, p=(0.6, 0.3, 0.1), size=len(users))
@@ -55,7 +55,7 @@ def caps_of(rows: Responses) -> FloatArray:
 def replaced(
     rows: Responses, is_bad: FloatArray, reading: Reading, rng: np.random.Generator
 ) -> Responses:
-    """Return the rows after some accounts took other plays and rewards, within the range."""
+    """Return rows in which some accounts have other plays, and rewards at the ends of the range."""
     bad = is_bad[np.repeat(np.arange(rows.n_users), np.diff(rows.indptr))] > 0
     s = rows.cells // N_ACTIONS
     ends = np.where(rng.random(len(s)) < 0.5, reading.low[s], reading.high[s])
@@ -75,10 +75,10 @@ def replaced(
     rho=st.floats(0.05, 0.95),
     share=st.floats(0.0, 0.5),
 )
-def test_no_accounts_carry_more_than_three_times_their_share_of_the_visitors(
+def test_weight_in_a_cell_is_at_most_three_times_the_share_of_visitors(
     kind: str, log: int, n_users: int, rho: float, share: float
 ) -> None:
-    """The share of weight, and how far anything that they do moves a mean; docs/guarantee.md."""
+    """The bound on weights also bounds how far accounts move a mean (docs/guarantee.md)."""
     rng = generator(log, kind)
     tallies = random_log(rng, kind, n_users)
     reading = read_rewards(tallies, rng)
@@ -90,7 +90,7 @@ def test_no_accounts_carry_more_than_three_times_their_share_of_the_visitors(
     caps = caps_of(rows)
     everybody = means_of(rows, np.ones(n_users), caps, rho)
     n_bad = max(1, int(share * n_users))
-    by_plays = rng.random() < 0.5  # the busiest accounts, or any
+    by_plays = rng.random() < 0.5  # the busiest accounts, or random ones
     plays = np.add.reduceat(rows.plays, rows.indptr[:-1])
     order = np.argsort(-plays) if by_plays else rng.permutation(n_users)
     is_bad = np.isin(np.arange(n_users), order[:n_bad]).astype(float)
@@ -106,19 +106,19 @@ def test_no_accounts_carry_more_than_three_times_their_share_of_the_visitors(
     is_met = (others.masses > 0) & (everybody.masses > 0)
     moved = np.abs(after.means - everybody.means)
     assert (moved <= (np.minimum(bound, 1.0) + ROUNDING) * width + ROUNDING)[is_met].all()
-    # The share is bounded with the caps of the other log, too.
+    # The share is also bounded with the caps of the new log.
     new_caps = caps_of(other_log)
     theirs, total = (
         means_of(other_log, w, new_caps, rho).masses for w in (is_bad, np.ones(n_users))
     )
     assert (theirs <= (bound + ROUNDING) * total).all()
-    # Either mean is a mixture of that of the others and something in the range.
+    # Both means are mixtures of the others' mean and a value in the range.
     from_others = np.abs(after.means - others.means)
     assert (from_others <= (np.minimum(bound, 1.0) + ROUNDING) * width + ROUNDING)[is_met].all()
 
 
 def test_without_caps_one_account_would_carry_nearly_all(rng: np.random.Generator) -> None:
-    """The negative control of the property."""
+    """Negative control for the property above."""
     tallies = random_log(rng, "binary", 60)
     reading = read_rewards(tallies, rng)
     rows = read(tallies, reading)
@@ -138,7 +138,7 @@ def test_without_caps_one_account_would_carry_nearly_all(rng: np.random.Generato
 
 @pytest.mark.parametrize("lie", [1e3, 1e6, 1e9, 1e12])
 def test_means_lie_within_the_range_that_is_believed(lie: float, rng: np.random.Generator) -> None:
-    """A lie counts as the end of the range, however large."""
+    """However large a lie is, it counts as the end of the range."""
     tallies = random_log(rng, "normal", 400)
     sums, squares = tallies.sums.copy(), tallies.squares.copy()
     sums[: tallies.indptr[5]] = lie * tallies.counts[: tallies.indptr[5]]

@@ -1,4 +1,4 @@
-"""What must not matter: the order of users, units of rewards, names of actions, and the blocks."""
+"""Invariance to the order of users, units of rewards, names of actions, and blocks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rebuilt(
     users: IntArray | None = None,
     actions: IntArray | None = None,
 ) -> Tallies:
-    """Return the same log with other units, or with users or actions renamed."""
+    """Return the same log with other units of rewards, or with renamed users or actions."""
     owners = np.repeat(np.arange(tallies.n_users), np.diff(tallies.indptr))
     contexts, played = np.divmod(tallies.cells, tallies.n_actions)
     owners = owners if users is None else users[owners]
@@ -50,7 +50,7 @@ def world_of(family: Family, seed: int) -> World:
 
 
 def test_the_order_of_users_does_not_matter(seed: int) -> None:
-    """Small logs are searched whole, so only sums are rounded otherwise."""
+    """Small logs are searched without sampling, so results differ only by rounding."""
     world = world_of("baskets", seed)
     order = generator(seed, "order").permutation(world.tallies.n_users)
     one = learned(world.tallies, ALPHA)
@@ -62,7 +62,7 @@ def test_the_order_of_users_does_not_matter(seed: int) -> None:
 
 @FAMILIES
 def test_units_of_rewards_do_not_matter(family: Family, seed: int) -> None:
-    """Effects of contexts are shrunk in units of their deviations, so means move a little."""
+    """Means may change by less than half of their sampling errors, and decisions not at all."""
     shift, scale = -3.0, 0.01
     world = world_of(family, seed)
     one = learned(world.tallies, ALPHA)
@@ -76,7 +76,7 @@ def test_units_of_rewards_do_not_matter(family: Family, seed: int) -> None:
 def test_adding_a_constant_to_weighted_baskets_does_not_matter(
     rng: np.random.Generator, seed: int
 ) -> None:
-    """Sums of plays with importance weights have other last bits: no purchase stays one value."""
+    """Despite rounding errors of weighted sums, plays without a purchase have equal rewards."""
     n, shape = 24_000, {"n_users": 800, "n_contexts": 3, "n_actions": 4}
     users, contexts, actions = (rng.integers(most, size=n) for most in shape.values())
     rewards = (rng.random(n) < 0.1) * np.round(rng.lognormal(3.0, 0.5, n), 2) * (1 + actions)
@@ -104,7 +104,7 @@ def test_names_of_actions_do_not_matter(seed: int) -> None:
 
 
 def test_blocks_of_users_do_not_matter(seed: int) -> None:
-    """Blocks of any size, of one user, and of none; sums differ by rounding."""
+    """Results for blocks of several users, one user or none differ by rounding only."""
     whole = world_of("stars", seed).tallies
     cut = replace(whole, bounds=(0, 130, 131, 131, whole.n_users))
     one, many = (find_coalitions(t, alpha=ALPHA) for t in (whole, cut))
@@ -113,7 +113,7 @@ def test_blocks_of_users_do_not_matter(seed: int) -> None:
     assert_allclose(many.weights, one.weights, atol=1e-6)
 
 
-def test_the_same_log_gives_the_same_bits(seed: int) -> None:
+def test_the_same_log_gives_bit_identical_estimates(seed: int) -> None:
     tallies = world_of("clicks", seed).tallies
     cut = replace(tallies, bounds=(0, 300, tallies.n_users))
     one, again = (learned(cut, ALPHA, seed) for _ in range(2))
@@ -122,7 +122,7 @@ def test_the_same_log_gives_the_same_bits(seed: int) -> None:
 
 
 def test_contexts_with_other_units_do_not_dictate(rng: np.random.Generator, seed: int) -> None:
-    """One context counts in thousands, the others in clicks; each has its own best action."""
+    """Rewards are thousands in one context and clicks in the others; best actions differ."""
     n_users, n_contexts, n_actions, plays = 600, 6, 3, 30
     users = np.repeat(np.arange(n_users), plays)
     contexts = rng.integers(n_contexts, size=len(users))

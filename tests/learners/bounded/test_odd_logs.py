@@ -1,4 +1,4 @@
-"""Logs at the edge: no noise, one user, one context, cells nobody met. Warnings are errors."""
+"""Edge cases: no noise, one user, one context, cells without plays. Warnings are errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def log_of(
     n_actions: int = 3,
     plays: int = 12,
 ) -> Tallies:
-    """Return a log of uniform play; better actions have a larger place, from 0 to 1."""
+    """Return a log of uniform play; ``places`` rank the actions of a context from 0 to 1."""
     users = np.repeat(np.arange(n_users), plays)
     contexts = rng.integers(n_contexts, size=len(users))
     actions = rng.integers(n_actions, size=len(users))
@@ -42,7 +42,7 @@ def log_of(
 
 
 def votes(rng: np.random.Generator, places: FloatArray) -> FloatArray:
-    """Return −1, 0 or 1."""
+    """Return votes of −1, 0 or 1."""
     draw = rng.random(len(places))
     return (draw < 0.6 * places).astype(float) - (draw > 0.85)
 
@@ -63,7 +63,7 @@ KINDS: dict[str, Rewards] = {
 def test_rewards_of_every_kind_are_decided_as_by_the_plain_mean(
     kind: str, alpha: float, rng: np.random.Generator
 ) -> None:
-    """Gaps are five standard errors and more, nobody lies, and every action was played."""
+    """Gaps are at least five standard errors, nobody lies, and every action was played."""
     tallies = log_of(rng, KINDS[kind])
     estimates = learned(tallies, alpha)
     assert np.isfinite(estimates.mean_rewards).all()
@@ -90,7 +90,7 @@ def test_logs_of_every_size_are_decided(size: str, kind: str, rng: np.random.Gen
     is_met = np.isfinite(plain_means(tallies))
     np.testing.assert_array_equal(np.isfinite(estimates.mean_rewards), is_met)
     chosen = is_met[np.arange(tallies.n_contexts), estimates.actions]
-    assert (chosen | ~is_met.any(axis=1)).all()  # what was met is chosen where anything was
+    assert (chosen | ~is_met.any(axis=1)).all()  # a played action is chosen where there is one
     assert np.isfinite(estimates.user_weights).all()
     assert np.isclose(estimates.context_probabilities.sum(), 1.0)
 

@@ -1,4 +1,4 @@
-"""Logs without a coalition: honest users differ in tastes and levels, and nobody is flagged."""
+"""Logs without a coalition: honest users differ in tastes and levels, but nobody is flagged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAMILIES: tuple[Family, ...] = ("clicks", "stars", "baskets")
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("tastes", "levels"), [(0.4, 0.0), (0.0, 0.6)])
-def test_honest_tastes_and_levels_are_no_coalition(
+def test_honest_tastes_and_levels_are_not_taken_for_a_coalition(
     family: Family, tastes: float, levels: float, seed: int
 ) -> None:
     rng = generator(seed, "peace", family, str(tastes))
@@ -26,15 +26,15 @@ def test_honest_tastes_and_levels_are_no_coalition(
     assert estimates.evidence["coalitions"] == 0
     plain = world.plain_means()
     assert (estimates.actions != decided(plain)).sum() <= 1
-    # Caps and shrinkage move a mean by a few standard errors of its 750 plays.
+    # Caps and shrinkage move a mean by at most a few standard errors (750 plays per cell).
     tallies = world.tallies
     overall = tallies.squares.sum() / tallies.counts.sum() - plain.mean() ** 2
     assert np.abs(estimates.mean_rewards - plain).max() < 4.0 * np.sqrt(overall / 750)
 
 
 @pytest.mark.parametrize("log", range(4))
-def test_chance_in_thousands_of_thin_cells_is_no_coalition(log: int, seed: int) -> None:
-    """A cell has 21 plays and a click in five cells: a split of the accounts fits some of them."""
+def test_noise_in_thousands_of_cells_is_not_taken_for_a_coalition(log: int, seed: int) -> None:
+    """With 21 plays per cell and clicks in 1.2% of them, some split of the accounts always fits."""
     rng = generator(seed, "thin cells", str(log))
     users = np.repeat(np.arange(2000), 21)
     contexts, actions = rng.integers(100, size=len(users)), rng.integers(20, size=len(users))
@@ -46,7 +46,7 @@ def test_chance_in_thousands_of_thin_cells_is_no_coalition(log: int, seed: int) 
 
 
 def test_buyers_who_buy_everything_are_no_coalition(rng: np.random.Generator, seed: int) -> None:
-    """One in twenty buys whatever is shown, four in five nothing: a level, and not an aim."""
+    """5% of the users buy nearly everything and 80% nothing: they differ in level only."""
     n_users, n_contexts, n_actions, plays = 1500, 8, 4, 30
     users = np.repeat(np.arange(n_users), plays)
     contexts = rng.integers(n_contexts, size=len(users))
@@ -73,7 +73,7 @@ def test_buyers_who_buy_everything_are_no_coalition(rng: np.random.Generator, se
 def test_cells_that_have_nothing_in_common_are_not_shrunk_to_one_decision(
     rng: np.random.Generator, seed: int
 ) -> None:
-    """Click rates are independent, with 1.3 times the deviation of their standard errors."""
+    """Click rates are independent; they vary 1.3 times as much as their standard errors."""
     n_users, n_contexts, n_actions, plays = 6000, 20, 5, 10
     rates = rng.uniform(0.03, 0.07, (n_contexts, n_actions))
     users = np.repeat(np.arange(n_users), plays)
@@ -100,15 +100,13 @@ def test_cells_that_have_nothing_in_common_are_not_shrunk_to_one_decision(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_without_a_stated_share_nobody_is_flagged_and_means_are_pooled(
-    family: Family, seed: int
-) -> None:
-    """Even under an obvious attack: alpha = 0 says that there is none."""
+def test_with_alpha_zero_nobody_is_flagged_and_means_are_plain(family: Family, seed: int) -> None:
+    """Alpha = 0 means that there is no coalition, even under an obvious attack."""
     world = make_world(generator(seed, "no share", family), family, "push", plays=12)
     found = find_coalitions(world.tallies, alpha=0.0, seed=seed)
     assert (found.weights == 1.0).all()
     assert found.groups == []
-    # Uniform play repeats few cells, and no cap binds but that of the largest account.
+    # Under uniform play, few plays are repeated, and only the cap on total plays matters.
     pooled = plain_means(world.tallies)
     assert np.abs(found.cells.means - pooled).max() < 0.1 * np.abs(pooled).max()
     assert (decided(found.cells.means) == decided(pooled)).mean() > 0.8

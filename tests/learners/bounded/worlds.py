@@ -1,4 +1,4 @@
-"""Small worlds with a known answer: honest users, and accounts that lie together."""
+"""Small worlds with known best actions, honest users, and colluders."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ N_CONTEXTS, N_ACTIONS = 12, 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
-    """Tallies, the honest users' mean rewards, and who lies."""
+    """Tallies, the honest users' mean rewards, and a mask of the colluders."""
 
     tallies: Tallies
     true_means: FloatArray
     is_bad: BoolArray
 
     def plain_means(self, is_counted: BoolArray | None = None) -> FloatArray:
-        """Return the mean reward of each cell over all plays of some users, or of all."""
+        """Return the mean reward of each cell over all plays of the given users, or of all."""
         return plain_means(self.tallies, is_counted)
 
     def regret(self, actions: IntArray) -> float:
@@ -39,7 +39,7 @@ class World:
 
 
 def plain_means(tallies: Tallies, is_counted: BoolArray | None = None) -> FloatArray:
-    """Return the mean reward of each cell, NaN where nobody was."""
+    """Return the mean reward of each cell; NaN without plays."""
     users = np.repeat(np.arange(tallies.n_users), np.diff(tallies.indptr))
     counted = np.ones(len(users)) if is_counted is None else is_counted[users].astype(float)
     sums = np.bincount(tallies.cells, counted * tallies.sums, tallies.n_cells)
@@ -49,12 +49,12 @@ def plain_means(tallies: Tallies, is_counted: BoolArray | None = None) -> FloatA
 
 
 def learned(tallies: Tallies, alpha: float, seed: int = 0) -> Estimates:
-    """Return what is learned of uniform exploration."""
+    """Return the default learner's estimates for uniform exploration."""
     return learn_bounded(tallies, uniform_design(tallies), alpha=alpha, seed=seed)
 
 
 def draw(rng: np.random.Generator, family: Family, rates: FloatArray) -> FloatArray:
-    """Return rewards of plays with these rates: of a click, of a purchase, or of each star."""
+    """Return rewards of plays, given the rates of clicks, of purchases, or of each star."""
     if family == "stars":
         return np.asarray(1.0 + rng.binomial(4, rates), np.float64)
     happens = rng.random(rates.shape) < rates
@@ -68,7 +68,7 @@ BASE: dict[Family, tuple[float, float]] = {
     "stars": (0.45, 0.08),
     "baskets": (0.15, 0.15),
 }
-"""Rate of the usual actions, and what the best action of a context has more."""
+"""Rate of ordinary actions, and the additional rate of the best action of a context."""
 
 TYPICAL_BASKET = float(np.exp(3.0 + 0.5**2 / 2))
 
@@ -93,10 +93,10 @@ def make_world(
 ) -> World:
     """Return a world of uniform play in which each context has one clearly best action.
 
-    A share of the users lies: about one action everywhere ("push", in half of their plays "half"),
-    one action in each context ("per-context"), the best action ("sink"), or the best and one other
-    ("swap"). Tastes have rank one and levels are the users' own; both multiply odds by exp(N(0,
-    s²)).
+    A share of the users lies: about one action in all contexts ("push"; "half" in half of their
+    plays), about another action in each context ("per-context"), about the best action ("sink"), or
+    about the best and one other ("swap"). Tastes have rank one, and each user has a level;
+    ``tastes`` and ``levels`` are their standard deviations on the logit scale.
     """
     rates = BASE[family][0] * rng.uniform(0.9, 1.1, (N_CONTEXTS, N_ACTIONS))
     best = rng.integers(1, N_ACTIONS, N_CONTEXTS)
@@ -136,5 +136,5 @@ def make_world(
 
 
 def decided(means: FloatArray) -> IntArray:
-    """Return the best actions by some means."""
+    """Return the action of each context with the largest mean."""
     return best_known(means)
