@@ -140,7 +140,7 @@ class Search:
         return max(self._aimed(last), self._aimed(self._by_action(last)), key=attrgetter("gain"))
 
     def _by_action(self, fit: Coalition) -> Coalition:
-        """Return the coalition with one tilt per action, which takes fewer parameters."""
+        """Return the coalition with one tilt per action, which needs fewer parameters."""
         tilts, others = fit.action_tilts[self.by_action], self._others(fit.members)
         return self._e_step(replace(fit, tilts=tilts, honest_tilts=others, n_free=self.n_actions))
 
@@ -244,7 +244,7 @@ class Search:
         raw = law.solve(scores + 2.0 * law.at(base)[1], plays + 2.0, base, steps=steps)
         z = (raw - base) ** 2 * plays * law.variances
         tilts = base + (raw - base) * _kept(z)
-        # Honest tilts are free only where the coalition's are: others would fit noise unpenalised.
+        # Honest tilts are free only where the coalition's are: elsewhere they would fit noise.
         usual = self._others(fit.members)
         honest_plays = np.maximum(self.plays - plays, 0.0) + 2.0
         others = law.solve(self.scores - scores, honest_plays, fit.honest_tilts, steps=2)

@@ -22,7 +22,7 @@ from unswayed.learners.bounded.rewards import Responses
 from unswayed.tallies import entry_users
 
 LAW_PLAYS = 10.0
-"""Weight, in plays, of the log's distribution in the estimate of a cell's distribution."""
+"""Weight of the log's distribution as a prior for each cell's distribution, in plays."""
 
 MOST_INFLUENCE = 3.0
 """Largest weight of an account relative to the average account, in a cell and in total."""
@@ -224,7 +224,7 @@ def intraclass_correlation(rows: Responses, law: Law, trimmed: float) -> float:
     voters = voters[n_out : len(voters) - n_out]
     if repeats[voters].sum() < FEWEST:
         return ONE_CELL_CORRELATION
-    # No account counts with more than a few times the median number of plays.
+    # No account counts for more than a few times the median number of plays.
     votes = np.minimum(1.0, MOST_INFLUENCE * np.median(plays[voters]) / plays[voters])
     noise = float(votes @ within[voters] / (votes @ repeats[voters]))
     excess = between[voters] - (n_cells[voters] - 1.0) * noise
@@ -345,7 +345,7 @@ def fit_tastes(
     directions: FloatArray,
     n_actions: int,
 ) -> Honest:
-    """Fit levels and tastes by action or by cell; return ``plain`` if tastes do not pay off."""
+    """Fit levels and tastes by action or by cell; return ``plain`` if it has the better fit."""
     n_cells, fits = len(law.means), [plain]
     for n_factors, n_groups in itertools.product((1, N_DIRECTIONS), (n_actions, n_cells)):
         groups = np.arange(n_cells) % n_groups
@@ -415,7 +415,7 @@ def class_levels(
         _, slope, curvature = law.at(tilts + levels[k])
         step = float((scores - plays * slope).sum() / max(float((plays * curvature).sum()), 1e-9))
         out[k] = np.clip(levels[k] + np.clip(step, -1.0, 1.0), -GRID_END / 2.0, GRID_END / 2.0)
-    # Levels keep their order and a distance, since two equal classes would be redundant.
+    # Levels keep their order and a minimum distance: two equal classes would be redundant.
     out[1], out[2] = max(out[1], 0.3), min(out[2], -0.3)
     return out
 

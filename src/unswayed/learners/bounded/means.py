@@ -20,7 +20,7 @@ from unswayed.learners.bounded.rewards import Responses
 from unswayed.tallies import entry_users
 
 CONTEXT_PLAYS = 100.0
-"""Weight, in plays, of the log's variance in the estimate of a context's variance."""
+"""Weight of the log's variance as a prior for each context's variance, in plays."""
 
 LENIENCE = 2.0
 """Factor on the estimated variance of cell effects, which makes shrinkage weaker."""
@@ -177,7 +177,7 @@ def shrunken(
     """Return posterior means of context + action + cell effects, and the effects' variances.
 
     Means are divided by the standard deviation of their context, so that contexts with large
-    rewards do not dominate. Context effects are not shrunken, since decisions are made within
+    rewards do not dominate. Context effects are not shrunk, since decisions are made within
     contexts. The variances of action and cell effects are estimated by EM unless ``parts`` is
     given; if it is, the result is linear in the means.
     """

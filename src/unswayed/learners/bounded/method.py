@@ -71,7 +71,7 @@ CLEAR = 50.0
 """Evidence that is required to flag a group, in nats."""
 
 HALVED = 0.5
-"""A decision depends on a group if its lead falls below this fraction without the group."""
+"""A decision depends on a group if its lead without the group is less than this fraction."""
 
 QUIET, LOUD = 0.1, 2.0
 """Evidence per member, in nats, that is required to flag a group on which a decision depends, and
@@ -81,7 +81,7 @@ SUSPECTED = 0.35
 """Fraction of ``CLEAR`` that is required to suspect a group."""
 
 MORE, LARGEST_SHARE = 0.1, 0.49
-"""At most the assumed share plus ``MORE`` of the accounts, up to ``LARGEST_SHARE``, are members."""
+"""The share of members is at most ``MORE`` above the assumed one, and at most ``LARGEST_SHARE``."""
 
 MARGIN = 1.25
 """The true share of colluders may exceed the assumed or estimated one by this factor."""

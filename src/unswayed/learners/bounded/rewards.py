@@ -39,8 +39,8 @@ LONGEST_SCALE = 20.0
 that a reward of a million does not make other rewards look like a rating scale."""
 
 DOMINANT = 0.5
-"""The smallest or largest reward is read as no response, such as no purchase, if it has at least
-this share of the rewards."""
+"""The smallest or largest reward means no response, such as no purchase, if it has at least this
+share of the rewards."""
 
 QUANTILES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
 """Quantiles that separate the categories of all rewards but the dominant or median one."""
@@ -361,7 +361,7 @@ class Responses(UserRows):
     masses: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def scores(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return entries' sums of scores and of squared scores, read from a table of cells."""
+        """Return each entry's sums of scores and squares, given a table by cell and category."""
         one, two = table[self.cells, self.first], table[self.cells, self.second]
         n_two = self.plays - self.n_first
         return self.n_first * one + n_two * two, self.n_first * one**2 + n_two * two**2
