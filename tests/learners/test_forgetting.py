@@ -35,9 +35,7 @@ def decided(learned: LearnedLog) -> object:
 
 def test_a_policy_follows_a_world_that_changed(rng: np.random.Generator) -> None:
     log = pa.concat_tables(days(rng))
-    assert (
-        decided(learn_log(log)) == "soup"
-    )  # negative control: without forgetting, 14 old days outweigh 6 new ones
+    assert decided(learn_log(log)) == "soup"  # negative control: 14 old days outweigh 6 new ones
     learned = learn_log(log, half_life="2d")
     assert decided(learned) == "cola"
     assert "with a half-life of 2d" in learned.notes[0]

@@ -52,14 +52,6 @@ def test_a_malformed_first_request_does_not_fix_the_type_of_labels() -> None:
     assert learner.decide(1, "home") in ("tea", "milk")
 
 
-def test_an_integer_beyond_64_bits_is_refused_and_not_registered() -> None:
-    learner = RobustMCB(0.1, actions=["tea", "milk"])
-    with pytest.raises(InputError, match="64 bits"):
-        learner.decide(2**63, 0)
-    with pytest.raises(InputError, match="64 bits"):
-        RobustMCB(actions=[2**70, 1])
-
-
 @pytest.mark.parametrize("rewards", [["much"], [None], [[1.0]], 1.0, [1j], [10**400], [1e300], []])
 def test_rewards_that_are_not_numbers_are_refused_in_one_sentence(rewards: Any) -> None:
     learner = shop()

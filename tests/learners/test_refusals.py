@@ -25,6 +25,7 @@ def test_labels_are_accepted_up_to_the_limits() -> None:
     assert refusal(by_number.decide, 2**63, 1) == (
         "an integer label does not fit into 64 bits; write the labels as strings."
     )
+    assert "64 bits" in refusal(RobustMCB, actions=[2**70, 1])
     assert by_number.decide_many([-(2**63), 2**63 - 1], [1, 1])
 
 
