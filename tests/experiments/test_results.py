@@ -1,10 +1,20 @@
+"""Results of experiments: their table, their pictures, and damaged files."""
+
 from __future__ import annotations
 
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
 
 from unswayed.errors import InputError
-from unswayed.experiments.results import Results, Row
+from unswayed.experiments.claims import mean_interval
+from unswayed.experiments.drawing import draw_curve
+from unswayed.experiments.results import Curve, Results, Row, Store
 from unswayed.learners.methods import DEFAULT_METHOD
+from unswayed.reports.style import STYLE, new_figure
 
 
 def row(number: int, repetition: int, value: float, **changes: object) -> Row:
@@ -67,3 +77,34 @@ def test_our_own_learner_may_have_fewer_repetitions_for_its_comparisons() -> Non
 def test_cells_without_a_finished_repetition_are_reported(n_cells: int) -> None:
     with pytest.raises(InputError, match="run the experiment to its end"):
         Results([row(number, 0, 0.0) for number in range(n_cells)])
+
+
+@pytest.mark.parametrize("damage", [b"", b"[", b"7", b"\xff", b"[" * 100_000])
+def test_damaged_settings_are_reported(damage: bytes, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.open({"seed": 0})
+    (tmp_path / "settings.json").write_bytes(damage)
+    for use in (store.settings, lambda: store.open({"seed": 0})):
+        with pytest.raises(InputError, match="damaged"):
+            use()
+
+
+def test_a_damaged_part_is_reported(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.open({"seed": 0})
+    (tmp_path / "parts/000-main-push-0000.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match="damaged"):
+        store.rows()
+
+
+def test_a_single_point_is_drawn_with_an_error_bar_instead_of_a_band() -> None:
+    values = np.array([[1.0], [2.0], [4.0]])
+    with mpl.rc_context(STYLE):
+        _, (ax,) = new_figure(width=4, height=3)
+        draw_curve(
+            ax,
+            Curve(algorithm="epochs", xs=np.zeros(1), values=values, repetitions=(0, 1, 2)),
+        )
+    (bar,) = [artist for artist in ax.collections if isinstance(artist, LineCollection)]
+    low, high = mean_interval(values[:, 0])
+    assert bar.get_segments()[0][:, 1].tolist() == [max(low, 0.0), high]
