@@ -1,13 +1,27 @@
+"""Figures: places of names, looks of learners, and arbitrary labels."""
+
 from __future__ import annotations
 
+import json
 from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
 from hypothesis import given
 from hypothesis import strategies as st
 
 from unswayed.learners.players import learner_specs
-from unswayed.reports.style import LOOKS, STYLE, label_ends, look_of, new_figure, spread
+from unswayed.reports.style import (
+    LOOKS,
+    STYLE,
+    label_ends,
+    label_rows,
+    look_of,
+    new_figure,
+    spread,
+    write_figure,
+)
 
 UNIT = st.floats(0, 1)
 
@@ -35,3 +49,28 @@ def test_names_do_not_overlap_in_a_drawn_figure() -> None:
         figure.draw_without_rendering()
         boxes = [text.get_window_extent() for text in ax.texts]
     assert not any(a.overlaps(b) for a, b in pairwise(boxes))
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "$\\frac{1}{$",
+    "a -- > b",
+    "x" * 10_000,
+    "\u05e9\u05dc\u05d5\u05dd \u202egnp.exe",
+    "\N{GRINNING FACE} \N{PILE OF POO}",
+    "null\x00 and bell\x07",
+    "",
+]
+
+
+def test_hostile_labels_are_drawn_and_kept_as_data(tmp_path: Path) -> None:
+    figure, (ax,) = new_figure(width=6, height=4)
+    ax.barh(range(len(HOSTILE)), range(len(HOSTILE)))
+    label_rows(ax, HOSTILE)
+    rows = [{"label": label, "value": 0.5} for label in HOSTILE]
+    svg, png, data = write_figure(figure, tmp_path / "new", "bars", rows)
+    assert png.read_bytes().startswith(b"\x89PNG")
+    tags = {element.tag.rpartition("}")[2] for element in ET.parse(svg).iter()}
+    assert "script" not in tags
+    assert {"svg", "path"} <= tags
+    assert json.loads(data.read_text(encoding="utf-8")) == rows
