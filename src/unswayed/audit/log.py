@@ -326,13 +326,13 @@ def share_bounds(count: int, n_users: int) -> tuple[float, float]:
 def flagged_by_mistake(rate: float, n_users: int, n_flagged: int) -> str:
     """Return a sentence on how many of the flagged accounts are expected to be honest.
 
-    >>> flagged_by_mistake(0.002, 1000, 50).partition(":")[2]
-    ' about 2 of these, if so here.'
+    >>> flagged_by_mistake(0.002, 1000, 50).partition(",")[2]
+    ' which would be about 2 here.'
     """
     expected = min(rate * (n_users - n_flagged), float(n_flagged))
     return (
-        f"In test logs {percent(rate)} of the honest accounts were flagged by mistake: "
-        f"{about(expected)} of these, if so here."
+        f"In test logs {percent(rate)} of the honest accounts were flagged by mistake, which would "
+        f"be {about(expected)} here."
     )
 
 
