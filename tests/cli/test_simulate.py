@@ -156,7 +156,7 @@ def test_vowpal_wabbit_is_one_of_the_learners_if_it_is_installed(
         (("--attack", "forge"), "did you mean forged?"),
         (("--algorithm", "tree"), "learner from attributes 'tree'"),
         (("--attributes", "1"), "--attributes is 1"),
-        (("--goal", "regret"), "leave them out"),
+        (("--goal", "regret"), "omit them"),
         (("--users", "5"), "--users is 5"),
         (("--base", "2"), "--base is 2"),
     ],

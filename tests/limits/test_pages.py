@@ -39,13 +39,6 @@ def test_the_page_of_limits_quotes_the_output_of_the_command() -> None:
     assert "\n".join(can_hide(0.1, 10, 0.2).words) in LIMITS
 
 
-def test_the_pictures_of_the_page_exist_in_both_formats() -> None:
-    for name in ("limits-hidden-worlds", "limits-smallest-coalition"):
-        assert f"images/{name}.svg" in LIMITS
-        assert (DOCS / "images" / f"{name}.svg").is_file()
-        assert (DOCS / "images" / f"{name}.png").is_file()
-
-
 def test_the_command_prints_words_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     limits(0.1, 10, 0.2, users=50)
     printed = " ".join(capsys.readouterr().out.split())
