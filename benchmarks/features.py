@@ -47,7 +47,7 @@ TABLES = ("screening", "learning")
 
 LOUD = ("push", "segment", "forged")
 
-MOST_EXAMPLES = 1_500_000
+MOST_EXAMPLES = 8_000_000
 """Events times actions; larger logs are not written as text for Vowpal Wabbit."""
 
 #: Returns the action of each fresh visit, and a note on what was learned.
