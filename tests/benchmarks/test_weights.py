@@ -39,8 +39,7 @@ def test_without_an_attack_at_most_one_user_in_a_hundred_loses_half_its_weight(s
     assert len({s.tastes for s in peaceful}) == 6
     kept = np.concatenate([weights_of(build(spec, seed)) for spec in peaceful])
     assert (kept < 0.5).mean() <= LARGEST_SHARE
-    assert (kept >= 0.0).all()
-    assert (kept <= 1.0).all()
+    assert ((kept >= 0.0) & (kept <= 1.0)).all()
 
 
 def test_colluders_in_the_same_worlds_lose_half_their_weight(seed: int) -> None:
