@@ -242,7 +242,7 @@ def test_a_report_right_after_a_rollout_explains_why_it_is_empty(sqlite_shop: Ru
     found = sqlite_shop.get("/v1/shop/report")
     assert (found["policy"], found["decisions"]) == (1, 0)
     assert found["since_ms"] is not None
-    assert found["note"].startswith("no decisions under policy 1, first served ")
+    assert found["note"].startswith("policy 1, first served ")
     assert found["note"].endswith("?policy=0 reports on the one before.")
     assert sqlite_shop.get("/v1/shop/report?policy=0")["policy"] == 0
     assert sqlite_shop.get("/v1/shop/report?policy=7")["note"] == "policy 7 was never served."
