@@ -4,15 +4,15 @@
 - ``textbook``: the shilling attacks of the literature and paid reviews, 5% each, in real ratings.
 - ``clean``: real ratings as they are, whole and in parts, and with stars drawn anew given account
   and item (``worlds.real_ratings``). Nothing is planted: every alarm is false.
-- ``honest``: markets without spammers that are hard to leave in peace, and minorities, whose
-  members stand in for the bad ones.
-- ``low``: coalitions that stay low. ``likes``: markets of which only the choices are known.
+- ``honest``: markets without spammers that are easily mistaken for attacked ones, and with
+  minorities, whose members are recorded as bad.
+- ``low``: evasive coalitions. ``likes``: markets of which only the choices are known.
 - ``production``: logs (``worlds.production``) where the server chose, and some accounts are bots.
 
-AUC is the chance that a bad account scores above an honest one: over all, and of those who rated
-the same item. Beside it is that of the best baseline of one line, chosen by the labels. Run
-``python benchmarks/audit.py`` for a table, with ``--json`` for one JSON document. Constants were
-chosen on the part development, and on the seeds 0 to 3 of what is planted in real ratings.
+AUC is the probability that a bad account scores above an honest one: over all pairs, and over those
+that rated the same item. It is compared with the best one-line baseline, chosen with the labels.
+Run ``python benchmarks/audit.py`` for a table, with ``--json`` for one JSON document. Constants
+were chosen on the part development, and on the seeds 0 to 3 of what is planted in real ratings.
 """
 
 from __future__ import annotations
@@ -191,13 +191,13 @@ def honest_rows(seeds: list[int]) -> Iterator[Row]:
         for share in MINORITIES:
             for n_own in OWN_ITEMS:
                 log, is_member = with_minority(build_reviews(CLEAN[0], seed), share, n_own, seed)
-                # Members stand in for the bad ones: what is flagged of them is wrong, too.
+                # Members are recorded as bad, so that the flagged share of them is measured.
                 as_bad = replace(log, is_spammer=is_member)
                 yield audit_reviews(f"minority, {n_own} own items", as_bad, seed, share, False)
 
 
 def hidden_rows(seeds: list[int]) -> Iterator[Row]:
-    """Audit coalitions that stay low: few targets each, popular ones, stars that vary."""
+    """Audit evasive coalitions: few targets each, popular ones, stars that vary."""
     for seed in seeds:
         for spec in LOW:
             log = build_reviews(spec, seed)
@@ -242,7 +242,7 @@ def likes_rows(part: Part, seeds: list[int]) -> Iterator[Row]:
 
 
 def production_rows(part: Part, seeds: list[int], every: int) -> Iterator[Row]:
-    """Audit every so-manieth production log of a part."""
+    """Audit every n-th production log of a part."""
     for seed in seeds:
         for spec in production_specs(part)[::every]:
             yield audit_production(spec.name, build_production(spec, seed), seed)

@@ -1,11 +1,11 @@
-"""Off-policy evaluation under attack: bias, coverage and width of the uplift, beside an oracle.
+"""Off-policy evaluation under attack: bias, coverage and width of the uplift, and of an oracle's.
 
-2,000 users with 30 plays each, 10 contexts, 5 actions, or ``--size small`` (``worlds/
-evaluations.py``). A share of the users lies: ``push`` and ``nuke`` about one item, which the policy
-plays; ``swap`` about the best and the second best item of each context, and ``quiet`` the same in a
-part of the rewards; the policy plays the best or the second, in turn. ``none`` has no attack, and a
-policy that plays one item or the best. ``--curse`` evaluates a policy that was learned from the
-log: on that log, on it as if it were another one, and on the next day's.
+Logs have 2,000 users with 30 plays each, 10 contexts and 5 actions, or fewer with ``--size small``
+(``worlds/evaluations.py``). A share of the users lies: ``push`` and ``nuke`` lie about the item
+that the policy plays, ``swap`` about the best and the second best item of each context, and
+``quiet`` likewise in a part of the rewards; the policy plays either in turn. In ``none``, nobody
+lies. ``--curse`` evaluates a policy that was learned from the log: on that log, on it as if it were
+another one, and on the log of the next day.
 
 Run ``python benchmarks/evaluate.py`` for a table, with ``--json`` for one JSON document. With
 ``--rows FILE`` each log is kept as a line of JSON, an interrupted run continues, and ``--logs 0``
