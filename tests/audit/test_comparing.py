@@ -138,5 +138,5 @@ def test_a_small_push_is_found_whatever_share_is_stated() -> None:
         found = unswayed.audit_log(table, alpha=alpha)
         assert found.verdict == ("attacked" if n_bots else "nothing found")
         assert found.share.low <= n_bots / 5_000 <= found.share.high
-        # Options are named in words, without control characters.
+        # Messages contain no control characters, which mark the names of options in errors.
         assert "u0002" not in json.dumps(found.to_json())

@@ -52,11 +52,11 @@ def test_every_replay_can_be_built(part: str) -> None:
 def test_a_third_of_pushers_misleads_the_pooled_mean_everywhere() -> None:
     """Negative control.
 
-    Stand-in items differ by .25; the standard error of their means over 268 good users is .25 /
-    sqrt(268) = .015, so best and target differ by at most .34 (four standard errors of a
-    difference). The lies of a third of the users put the target .33 - .67 * .34 = .1 above the best
-    action. Users rate every cell about 6.7 times; unequal numbers change a difference by .5 *
-    sqrt(2 / (400 * 6.7)) = .014.
+    True means of the random items differ by at most .25. Their standard error over 268 good users
+    is .25 / sqrt(268) = .015, so the best item is at most .34 above the target (four standard
+    errors of a difference). Lies of a third of the users put the target .33 - .67 * .34 = .1 above
+    the best item. Each user plays a cell about 6.7 times; that this number varies changes a
+    difference by .5 * sqrt(2 / (400 * 6.7)) = .014.
     """
     spec = _spec("real", attack="push", target="any", source="moods/development")
     world = build(replace(spec, source="selves/validation", plays=400, design="uniform"), 0)

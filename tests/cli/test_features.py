@@ -39,8 +39,8 @@ def test_a_file_of_visits_gets_the_actions_of_its_leaves(
     assert np.mean(np.array(pq.read_table(out)["action"].to_pylist()) == best) > 0.85
 
 
-def test_numbers_of_a_csv_are_numbers(rng: np.random.Generator, tmp_path: Path) -> None:
-    """Same result as Parquet, also in a later file; 007 stays text, and other text is refused."""
+def test_numbers_in_a_csv_file_become_numbers(rng: np.random.Generator, tmp_path: Path) -> None:
+    """Policies are the same as from Parquet; "07" stays text, and text for a number is rejected."""
     log, path, names = shop_log(rng), tmp_path / "log.csv", ["country", "age", "hour"]
     pq.write_table(log, tmp_path / "log.parquet")
     expected = learn_log(log, features=names).policy

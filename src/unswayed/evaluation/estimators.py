@@ -255,7 +255,8 @@ class Honest:
         seen = factors * residuals
         squares = by_account(users, seen**2) / unit
         z, visits = by_account(users, seen), by_account(users, np.ones(len(users)))
-        # m is a mean over all accounts; those with no variance do not contribute.
+        # m is per event. Accounts without variance are left out, so visits are scaled to sum up to
+        # all events.
         visits *= len(users) / float(visits @ unit)
         sizes = unit / unit.mean()
         weights = self.weights[is_seen]

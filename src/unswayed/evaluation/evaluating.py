@@ -321,7 +321,7 @@ class Comparison(NamedTuple):
     def _pooled(
         self, splits: Sequence[Terms], honest: Honest | None = None, *, is_uplift: bool = False
     ) -> Estimate:
-        """Return the mean over the splits, with the upper end of the estimate without splits."""
+        """Return the mean over splits; its upper end is at least that of the unsplit estimate."""
         own, *crossed = (self._estimate(terms, honest, is_uplift=is_uplift) for terms in splits)
         if not crossed:
             return own

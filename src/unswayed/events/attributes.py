@@ -31,7 +31,7 @@ class Categories:
         return replace(self, codes=self.codes[rows])
 
     def numbers(self) -> FloatArray:
-        """Return the values as numbers; A non-numeric value raises ValueError."""
+        """Return the values as numbers; a non-numeric value raises ValueError."""
         return np.array([*map(float, self.levels), np.nan])[self.codes]
 
 

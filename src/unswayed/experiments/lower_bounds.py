@@ -174,7 +174,9 @@ def _no_better(name: str, statement: str, learners: tuple[str, ...]) -> Judge:
     )
 
 
-RIGHT_PLAYS = 100  # Ours: n of the game. In the proof, n is of the order alpha²/epsilon².
+# Ours: n, the right plays with one user that win the game. In the proof, n is of the order
+# alpha²/epsilon².
+RIGHT_PLAYS = 100
 # Number of plays for which the proof's coalition of 20 % hides a gap of 0.05 perfectly
 HIDDEN_PLAYS = 2
 
@@ -201,10 +203,10 @@ def wins(settings: Settings, algorithm: str, attack: str, repetition: int) -> fl
 def right_decisions(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:  # noqa: ARG001 - one coalition
     """Return the share of contexts in which the right action is recommended.
 
-    One action of each context, drawn at random, pays BASE + gap, all others BASE. Rewards of
-    colluders for right actions come from urns that hide the difference for the first
-    ``HIDDEN_PLAYS`` right plays of a user; until then every observed reward is B(BASE), whatever
-    was played.
+    In each context, an action drawn at random has the mean reward BASE + gap, and all others BASE.
+    Colluders draw their rewards for right actions from urns that hide the gap for the first
+    ``HIDDEN_PLAYS`` right plays of a user; until then every observed reward has the distribution
+    B(BASE), whichever action was played.
     """
     rng = generator(settings.seed, repetition, "right actions")
     right = rng.integers(settings.actions, size=settings.contexts)
@@ -347,7 +349,7 @@ EXPERIMENTS = (
             (2, 4, 8),
             {series: {"contexts": s, "actions": a} for series, (s, a) in HIDDEN.items()},
             quick=(HIDDEN_PLAYS,),
-            attacks=("honest",),  # the set of colluders is part of the measurement
+            attacks=("honest",),  # not used: right_decisions makes its own attack
             users=20_000,
             gap=0.05,
             rewards="bernoulli",

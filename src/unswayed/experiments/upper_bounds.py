@@ -112,7 +112,7 @@ def context_error(settings: Settings, algorithm: str, attack: str, repetition: i
 
 RELATIVE_MARGIN = 0.25  # Ours: errors that differ by less than this fraction count as equal
 QUANTILE = 0.9  # The paper's: Proposition 3.1 holds with probability 9/10
-# Ours: a fraction of worlds counts as nine tenths if it is smaller by less than this
+# Ours: tolerance for the fraction of worlds, which should be nine tenths
 WORLDS_MARGIN = 0.05
 
 
@@ -136,9 +136,9 @@ def _quantile_growth(results: Results) -> Claim:
 
 
 # Ours: the constant in L = Omega(A log A/alpha). With a constant of one, groups have 8 to 20 users,
-# and so many of them collude by chance that trimming falls back to medians in every fourth world.
+# of whom so many collude by chance in every fourth world that trimming falls back to medians.
 USERS_OF_BASE_CASE_1 = 2
-# Ours: factor on the number of repetitions, since shares of worlds are judged: a share of 0.93 then
+# Ours: factor on the number of repetitions, since claims are about fractions of worlds: 0.93 then
 # has a standard error of 0.018, and 15 joint intervals extend 3 standard errors to either side
 REPETITIONS_OF_BASE_CASE_1 = 4
 

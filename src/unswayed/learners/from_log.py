@@ -130,7 +130,7 @@ def _read_on_cluster(
 ) -> PreparedLog:
     """Tally a log on the workers of a cluster."""
     shape, place = _fixed_shape(None, options), None
-    if options.features and shape is None:  # learned here, from all events
+    if options.features and shape is None:  # the driver learns the partition
         _, shape = read_log(source, options, None, on_step)
     if shape is not None:
         place = partial(in_leaves_of, shape.partition, is_learned_from=True)

@@ -281,7 +281,7 @@ def _bound(host: str, port: int) -> socket.socket:
     return listening
 
 
-_ON_ITS_WAY_SECONDS = 0.25  # Ours: time for a new connection to send a request during a stop
+_ON_ITS_WAY_SECONDS = 0.25  # Ours: grace for requests of new connections at shutdown
 _FRAMING = 6  # Ours: bytes of framing per byte of a body; a chunk of one byte adds five
 _SHORT_BODY = 16_384  # Ours: longest body, in bytes, that takes the fast path
 # Ours: file descriptors of a worker besides its connections: for the store, logs and processes

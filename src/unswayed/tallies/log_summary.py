@@ -236,9 +236,9 @@ def unsupported_cells(
 
     Guarantee: if every play of a context gives each action at least the probability p, some empty
     cell is called unsupported with probability at most ``SUPPORT_LEVEL``: n independent draws miss
-    an action with probability at most (1−p)^n, and there are S·A cells. With propensities n counts
-    plays. Under uniform exploration p = 1/A, and n counts the pairs of user and action, since users
-    may keep one action in a context.
+    an action with probability at most (1−p)^n, and there are S·A cells. With propensities,
+    n counts plays. Under uniform exploration, p = 1/A, and n counts the pairs of user and action,
+    since users may keep one action in a context.
 
     >>> visits = np.array([[40.0, 0.0], [3.0, 0.0]])
     >>> unsupported_cells(visits, visits.astype(np.int64)).tolist()

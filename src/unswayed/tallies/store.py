@@ -84,7 +84,8 @@ def load_tallies(folder: str | os.PathLike[str]) -> Stored | None:
     try:
         labels = (Labels.of(index["contexts"]), Labels.of(index["actions"]))
         logs = tuple({**log, "digest": str(log["digest"])} for log in index["logs"])
-        names = index["pieces"] if "pieces" in index else [index["piece"]]  # one since version 3
+        # There is a single piece since version 3.
+        names = index["pieces"] if "pieces" in index else [index["piece"]]
         pieces = [load_piece(folder, piece, *labels) for piece in names]
         tallies = pieces[0] if len(pieces) == 1 else merged_logs(pieces)
         return Stored(tallies, logs, index.get("partition"))

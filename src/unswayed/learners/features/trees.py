@@ -66,7 +66,7 @@ def _histograms(
 
 
 class _Cuts(NamedTuple):
-    """Cuts of one feature of a node along an order of its codes: statistics and their bound."""
+    """Cuts of a feature along an order of its codes: their statistics, and the bound for these."""
 
     place: int
     order: IntArray
@@ -95,9 +95,9 @@ class Grower:
     user_weights
         Shape (n_users,); how much each user counts towards the users of a leaf.
     design_effect
-        By how much repeated plays of a user inflate the variance of means.
+        Factor by which repeated plays of a user inflate the variance of means.
 
-    A column of codes beyond those of ``features`` is used by ``by_codes`` only.
+    Only ``by_codes`` uses columns of codes beyond those of ``features``.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class Grower:
         return None
 
     def _scored(self, rows: IntArray) -> list[_Cuts]:
-        """Return the cuts of some events, by feature and order of its codes."""
+        """Return the scored cuts of some events, one entry per feature and order of its codes."""
         events = self.rows.events
         sums, squares = _histograms(
             self.rows.codes,
@@ -235,7 +235,8 @@ class Grower:
     ) -> tuple[tuple[int, ...], ...]:
         """Return the codes of both sides, including those that do not occur here.
 
-        Such bins join the side of the nearest bin that occurs, such levels the larger side.
+        Bins that do not occur join the side of the nearest bin that does; levels join the larger
+        side.
         """
         is_here = np.bincount(self.rows.codes[rows, place], minlength=self._n_codes) > 0
         side = np.where(is_here, is_left, goes_left.mean() > 0.5)
@@ -300,8 +301,9 @@ def _orders(
 def design_effect(rows: Rows) -> float:
     """Return the factor by which repeated plays of a user inflate the variance of an action's mean.
 
-    The ratio of the variance of users' sums of residuals to that of independent plays, at least 1.
-    The median over actions is taken, so that a coalition that pushes one action cannot set it.
+    It is the variance of users' sums of residuals, relative to that of independent plays, and at
+    least 1. It is the median over actions, so that a coalition that pushes one of them cannot
+    determine it.
     """
     events, n_actions = rows.events, rows.events.n_actions
     weight = np.bincount(events.actions, rows.weights, n_actions)

@@ -196,7 +196,7 @@ class Attack(ABC):
     summary: ClassVar[str]
     knows: Knowledge = Knowledge.OBLIVIOUS
     is_eager: bool = False
-    """Whether the accounts come as often as the bound c_L allows."""
+    """Whether the accounts are as active as the bound c_L on arrivals allows."""
 
     briefing: Briefing
     rng: np.random.Generator

@@ -59,7 +59,7 @@ class Nuke(Loud):
 
 
 class FrequencyFlood(Push):
-    """Push from accounts that come as often as the arrival bound c_L allows."""
+    """Push from accounts that are as active as the bound c_L on arrivals allows."""
 
     is_eager = True
 
@@ -206,7 +206,7 @@ class Average(Shilling):
 
 
 class Bandwagon(Shilling):
-    """The highest reward for the most popular action and for the target, coins elsewhere."""
+    """The highest reward for the most popular action and the target, coin flips for others."""
 
     def profile(self, turn: Turn) -> FloatArray:
         rewards = self.coins(turn.contexts.size, self.briefing.n_actions)
@@ -216,13 +216,13 @@ class Bandwagon(Shilling):
 
 
 class PowerUser(Shilling):
-    """Honest except on the target, from accounts that come as often as c_L allows."""
+    """Praise the target, else report honestly, from accounts as active as c_L allows."""
 
     is_eager = True
 
 
 class RunnerUpSwap(Attack):
-    """Swap the rewards of best and runner-up; honest otherwise.
+    """Swap the rewards of the best action and the runner-up; report others honestly.
 
     ``strength`` is the probability that a reward is the end of the range (highest for the
     runner-up, lowest for the best); otherwise it is an honest draw of the other action. 0 is a pure
