@@ -19,7 +19,7 @@ LARGEST_SHARE = 0.01
 """Largest share of honest users with less than half of their weight."""
 
 GROUPS = {"minority", "skewed"}
-"""Tastes by which honest users form a group; docs/learner.md says that such a group may be flagged."""
+"""Tastes by which honest users form a group, which docs/learner.md says may be flagged."""
 
 
 def weights_of(world: World) -> npt.NDArray[np.float64]:
