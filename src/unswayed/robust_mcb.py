@@ -349,7 +349,7 @@ class RobustMCB:
         )
 
     def _observed(self, exploration: Exploration) -> Tallies:
-        """Return all observations with the current actions."""
+        """Return the tallies of all observations since the current actions were set."""
         phases = exploration.phases()
         return self._labelled(merged(phases["main"], phases["warmup"]))
 
@@ -636,7 +636,7 @@ class RobustMCB:
 
     @classmethod
     def _unpacked(cls, state: dict[str, Any], content: Path) -> RobustMCB:
-        """Return the learner whose files are in a folder."""
+        """Return the learner that is stored in a folder."""
         try:
             tallies = {
                 name: load_piece(content, name, *map(Labels.of, labels.values()))
@@ -779,7 +779,7 @@ class RobustMCB:
 
 
 def _shortened(value: object) -> str:
-    """Return a parameter as ``repr`` shows it, the middle of a long list left out."""
+    """Return the ``repr`` of a parameter; the middle of a long list is left out."""
     if isinstance(value, list) and len(value) > _SHOWN:
         first = ", ".join(map(repr, value[: _SHOWN - 1]))
         return f"[{first}, … {value[-1]!r}]"

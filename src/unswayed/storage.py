@@ -152,7 +152,7 @@ def discard_unfinished() -> None:
 
 
 def _is_special(path: Target) -> bool:
-    """Whether a path exists and is no regular file, such as a pipe; refuse a folder."""
+    """Whether a path exists and is no regular file, such as a pipe; raise for a folder."""
     try:
         mode = Path(path).stat().st_mode
     except FileNotFoundError:
@@ -196,7 +196,7 @@ def _draft_prefix(target: Path) -> str:
 
 
 def _sweep_drafts(folder: Path, prefix: str = "") -> None:
-    """Remove drafts whose writers have ended: running ones hold a lock on theirs."""
+    """Remove drafts whose writers have ended; a running writer holds a lock on its draft."""
     with suppress(OSError):
         for path in folder.iterdir():
             is_draft = path.name.startswith(prefix) and path.name.endswith(_DRAFT_ENDING)

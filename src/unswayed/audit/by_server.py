@@ -111,7 +111,7 @@ def _evidence(tallies: Tallies, model: Model) -> FloatArray:
 
 
 def _dealt(sample: Tallies, is_donor: BoolArray, rng: np.random.Generator) -> Tallies:
-    """Replace rewards by those of random donors with as many plays of the same cell, if any."""
+    """Replace each entry by that of a random donor with as many plays of the same cell, if any."""
     plays = np.rint(sample.plays).astype(np.int64)
     most = int(plays.max(initial=0)) + 1
     kinds = np.unique(sample.cells * most + plays, return_inverse=True)[1]
@@ -128,7 +128,7 @@ def _dealt(sample: Tallies, is_donor: BoolArray, rng: np.random.Generator) -> Ta
 class _Lie(NamedTuple):
     """What a coalition lies about, and whether it and its members are flagged.
 
-    The learner only suspects a coalition on which no decision depends. An audit flags it if the
+    The learner only suspects a coalition that no decision depends on; an audit flags it if the
     evidence is clear. A coalition can be flagged although the evidence against each of its members
     is weak; then no account is flagged.
     """
@@ -215,8 +215,8 @@ def _share(lies: list[_Lie], weights: FloatArray, stated: float | Auto) -> Inter
     """Return the share of accounts that collude, with an interval.
 
     The lower end counts accounts with a weight below .1. The upper end includes suspected accounts
-    and an estimate of the members who never met the target of the lies. If no coalition was found,
-    it is the stated share, if any, because hidden accounts cannot be counted.
+    and an estimate of the members who never played the target. If no coalition was found, the upper
+    end is the assumed share, if any, because hidden accounts cannot be counted.
     """
     n_users, clear = len(weights), [lie for lie in lies if lie.is_flagged]
     if not clear:
@@ -264,7 +264,7 @@ def _lies(
 def _in_words(
     lies: list[_Lie], weights: FloatArray, agreement: Agreement, is_fake: BoolArray
 ) -> tuple[list[str], list[str]]:
-    """Return the group of each account and the reason, empty where there is none."""
+    """Return each account's group and the reason for it, as texts that may be empty."""
     groups, reasons = [""] * len(weights), [""] * len(weights)
     is_out, is_clear = weights < ACCUSED, agreement.p_values <= FALSE_DISCOVERIES
     clear = np.array([lie.is_named for lie in lies], dtype=np.bool_)

@@ -211,7 +211,7 @@ Habit = tuple[str, FloatArray, FloatArray, float]
 
 
 def _habits(ratings: Ratings, activity: FloatArray, others: FloatArray) -> Iterator[Habit]:
-    """Yield each habit: name, values, values without an entry, variance for one rating."""
+    """Yield each habit as (name, values, values without each entry, variance of one rating)."""
     users, stars = ratings.users, ratings.classes.astype(np.float64)
     popularity = np.bincount(ratings.items, minlength=ratings.n_items)[ratings.items].astype(float)
 
@@ -290,10 +290,10 @@ def _between(deviations: FloatArray, noise: FloatArray) -> float:
 
 
 def _find_targets(ratings: Ratings, profiles: Profiles) -> tuple[BoolArray, FloatArray]:
-    """Find targets, and the evidence against their givers.
+    """Find targets, and the evidence against the accounts that gave these ratings.
 
-    Returns which pairs of item and rating are clear targets, shape (n_keys,), and the entries'
-    log-likelihood ratios, zero where the rating is no target, shape (n_entries,).
+    Returns a mask of the (item, rating) pairs that are clear targets, shape (n_keys,), and the
+    log-likelihood ratio of each entry, zero where the rating is no target, shape (n_entries,).
     """
     chosen = [k for k, name in enumerate(profiles.names) if name in SHARED_TRAITS]
     habits = np.clip(profiles.without[:, chosen], -4.0, 4.0)
@@ -323,7 +323,7 @@ def _find_targets(ratings: Ratings, profiles: Profiles) -> tuple[BoolArray, Floa
 def _against_others(
     ratings: Ratings, means: FloatArray, is_seen: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return usual mean habits for class and popularity, and standardised deviations from them."""
+    """Return mean habits expected from class and popularity, and standardised deviations."""
     first = ratings.order[ratings.starts[:-1]]
     item, given = ratings.items[first], ratings.classes[first]
     popularity = np.bincount(ratings.items, minlength=ratings.n_items)[item]
@@ -390,7 +390,7 @@ def _log_beta_binomial(k: FloatArray, n: FloatArray, a: float, b: float) -> Floa
 
 
 def _if_shown(ratios: FloatArray) -> FloatArray:
-    """Return log-likelihood ratios if only half of the coordinated accounts show this evidence."""
+    """Return log-likelihood ratios if half of the coordinated accounts rate like honest ones."""
     return np.asarray(np.logaddexp(0.0, ratios) - np.log(2.0))
 
 

@@ -302,7 +302,7 @@ def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockste
 def _judged(
     ratings: Ratings, null: _Null, is_fake: BoolArray | None
 ) -> tuple[FloatArray, BoolArray]:
-    """Return scores, and which accounts are flagged: none without several outliers."""
+    """Return scores and a mask of flagged accounts: none unless several are outliers."""
     nobody = np.zeros(ratings.n_users, np.bool_)
     evidence = _pairs(ratings, null, nobody, 0)[0]
     if is_fake is not None and is_fake.any():
@@ -342,7 +342,7 @@ def _of_generosity(ratings: Ratings, null: _Null) -> _Null:
 
 
 def _spread(own: FloatArray, ratings: Ratings) -> FloatArray:
-    """Return the suspicion that each account receives from others through shared ratings."""
+    """Return each account's suspicion due to other accounts that gave the same ratings."""
     users, keys = ratings.users, ratings.keys
     n_keys = len(ratings.said_by)
     others = ratings.said_by[keys].astype(np.float64) - 1.0
@@ -386,7 +386,7 @@ def connected(links: IntArray, n_nodes: int) -> IntArray:
 
 
 def _agreement(ratings: Ratings, is_inside: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Return for each account how many others inside gave its ratings, and rated its items."""
+    """Return each member's numbers of equal ratings and of common items, over all other members."""
     users, keys, items = ratings.users, ratings.keys, ratings.items
     inside = is_inside[users].astype(np.float64)
     alike = np.bincount(keys, inside, len(ratings.said_by))[keys] - 1.0
@@ -408,9 +408,9 @@ def _deviations(
 
 
 def _closeness(ratings: Ratings) -> tuple[float, float]:
-    """Return the window, and the chance that two ratings of an item are within it.
+    """Return the time window, and the probability that two ratings of an item are within it.
 
-    The chance is estimated from raters who disagree, because they are not in lockstep.
+    The probability is estimated from raters who disagree, because they are not in lockstep.
     """
     times, window = ratings.times, 0.0
     if np.isfinite(times).sum() > 1:

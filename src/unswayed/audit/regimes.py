@@ -67,13 +67,13 @@ def regime_of_log(tallies: UserTallies, summary: LogSummary, wanted: RegimeName)
 def _is_even(users: IntArray) -> bool:
     """Return whether actions were explored evenly over enough users.
 
-    The p-value of uniform play is 1 if few users met each action. So the dispersion index of the
+    The p-value of uniform play is 1 if few users played each action, so the dispersion index of the
     numbers of users per action is tested, too.
 
     Parameters
     ----------
     users
-        Shape (S, A); how many met each action of each context.
+        Shape (S, A); the number of users who played each action in each context.
     """
     n_actions = users.shape[1]
     tested = users[users.sum(axis=1) >= USERS_PER_ACTION * n_actions]

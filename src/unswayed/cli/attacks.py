@@ -54,7 +54,7 @@ def attacks(long: bool = False, json: Json = False) -> None:
 
 
 def _knobs(kind: type[Attack]) -> str:
-    """Return an attack's knobs with their defaults, leaving out long ones such as a secret."""
+    """Return an attack's knobs with their defaults; long ones such as a secret are shown as "…"."""
     shown = {knob: str(value) for knob, value in knobs_of(kind).items()}
     return " ".join(
         f"{knob}={text if len(text) <= _LONGEST_KNOB else '…'}" for knob, text in shown.items()

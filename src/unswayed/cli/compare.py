@@ -79,7 +79,7 @@ def compare(
 
 
 def _some(contexts: Sequence[Label]) -> str:
-    """Return how many contexts there are, and the first few of them."""
+    """Return the number of contexts and the first few of them, as text."""
     if not contexts:
         return "none"
     return f"{len(contexts):,}, such as {', '.join(map(repr, contexts[:3]))}"

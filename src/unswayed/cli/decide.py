@@ -42,7 +42,7 @@ def decide(
 
 
 def _where(context: str | None, attributes: str | None) -> Any:
-    """Return the context, or attributes; refuse both and neither."""
+    """Return the context or the attributes; raise unless exactly one is given."""
     if (context is None) == (attributes is None):
         raise InputError("give --context, or --attributes in a campaign with features.")
     if attributes is None:

@@ -69,8 +69,8 @@ def predict(
 def _row(text: str, policy: Policy) -> dict[str, Any]:
     """Return a policy's decision in a context; None for unknown values and infinite bounds.
 
-    ``condition`` is the assumption of the interval; ``bound`` is a text if there is none, or if it
-    is the whole range of rewards.
+    ``condition`` is the assumption of the interval; ``bound`` is a note if the interval is infinite
+    or the whole range of rewards.
     """
     label = parsed_label(text, policy.context_labels.type_name)
     decision = policy.decide(label)

@@ -87,9 +87,9 @@ class DaskWorkers(Workers):
 
 @cache
 def _threads(process: int) -> ThreadPoolExecutor:
-    """Return the threads of a process; a forked child has none of its parent's.
+    """Return the thread pool of a process; a forked child does not inherit its parent's.
 
-    They are kept, because every new thread would allocate memory that others cannot use.
+    The pool is kept, because every new thread would allocate memory that others cannot use.
     """
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix=f"blocks of {process}")
 

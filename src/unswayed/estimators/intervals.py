@@ -226,7 +226,7 @@ def _range_ends(ordered: FloatArray, starts: IntArray, n_bad: IntArray, level: f
 
 @compiled
 def _beats_range(points: FloatArray, bets: FloatArray, m: float, needed: float) -> bool:
-    """Return whether bets that the mean is below m win more than chance allows.
+    """Return whether bets that the mean is below m gain enough to reject m.
 
     A bet is valid if no point can make its capital negative. More bets become valid as m grows, so
     the result is monotone in m.
@@ -254,7 +254,7 @@ def _beats_range(points: FloatArray, bets: FloatArray, m: float, needed: float) 
 def _deviation_ends(
     ordered: FloatArray, starts: IntArray, n_bad: IntArray, level: float
 ) -> FloatArray:
-    """Return the smallest mean of points with deviation one that is rejected as too large."""
+    """Return the smallest mean that is rejected as too large, if the standard deviation is one."""
     ends = np.full(starts.size - 1, np.inf)
     needed = level + np.log(N_BETS)
     bets = np.empty(N_BETS)
@@ -291,7 +291,7 @@ def _deviation_ends(
 
 @compiled
 def _beats_deviation(points: FloatArray, k: int, bets: FloatArray, m: float, needed: float) -> bool:
-    """Return whether bets that the mean is below m win more than chance allows."""
+    """Return whether bets that the mean is below m gain enough to reject m."""
     total = 0.0
     for bet in bets:
         fee = np.exp(-0.5 * bet * bet)

@@ -131,7 +131,7 @@ def _searched(
     product: FloatArray,
     tolerance: float,
 ) -> tuple[TopEigenpair, float]:
-    """Fill one basis, or stop early; return the best eigenpair and its residual."""
+    """Run one Lanczos cycle, or stop early; return the best eigenpair and its residual."""
     n_vectors = min(BASIS, start.size)
     basis = np.empty((n_vectors, start.size))
     projected = np.zeros((n_vectors, n_vectors))
@@ -424,7 +424,7 @@ def prune(
 
 
 def _checked_weights(row_weights: ArrayLike | None, n_rows: int) -> FloatArray:
-    """Return starting weights with largest weight 1; all ones when none are given."""
+    """Return the starting weights, scaled to a maximum of 1; all ones if none are given."""
     if row_weights is None:
         return np.ones(n_rows)
     weights = np.array(row_weights, dtype=np.float64)
@@ -506,7 +506,7 @@ def _within_budget(
 
 
 def _first(amounts: FloatArray, room: float) -> FloatArray:
-    """Return the amounts, cut off where their running sum exceeds the room."""
+    """Return the amounts, cut off where their running sum exceeds ``room``."""
     return np.diff(np.minimum(np.cumsum(amounts), max(room, 0.0)), prepend=0.0)
 
 

@@ -9,16 +9,16 @@ value is
 and an uplift is the difference between the values of two policies. Users are independent, but the
 plays of one user are not, so variances are computed from the users' influence functions.
 
-*Undetected lies.* The second interval bounds how far undetected liars, at most a share x of the
+*Undetected lies.* The second interval bounds how far undetected colluders, at most a share x of the
 accounts, can have moved the estimate. The estimate is the mean prediction of the model plus the
 mean of c_i (r_i − m_i) over the events, with known factors c_i. A user contributes the sum of
 residuals S_u = Σ c_i (r_i − m_i). Given the cells that an honest user visited, S_u is a sum of
 independent terms with mean n_u·m, where m is the quantity to be bounded. Its variance is estimated
-from rewards in the same cells; differences in taste can only increase it. Let z_u(m) =
-(S_u − n_u·m)/sd(S_u).
+from rewards in the same cells; differences in taste can only increase it. Let z_u(m) = (S_u −
+n_u·m)/sd(S_u).
 
 At least 1 − x of the users are honest. So if m is the true value, then for every t, whatever the
-liars report,
+colluders report,
 
     Σ_u sd_u·(z_u(m) − t)₊  ≥  (1 − x)·Σ_u sd_u·E(z − t)₊  −  noise,
 
@@ -135,8 +135,9 @@ class _Law:
     """Weighted empirical distribution of the rewards in each cell.
 
     A reward's weight is the probability that its account is honest. ``rewards`` are sorted within
-    cells; ``ends`` are cumulative weights and ``sums`` cumulative weighted rewards. The weights of
-    a cell start at ``starts`` and sum to ``masses``, both of shape (n_cells,).
+    cells; ``ends`` are cumulative weights and ``sums`` cumulative weighted rewards. The cumulative
+    weights of a cell start at ``starts``, and its weights sum to ``masses``; both have shape
+    (n_cells,).
     """
 
     rewards: FloatArray
@@ -286,8 +287,8 @@ def _least_scale(seen: FloatArray, drawn: FloatArray, share: float) -> float:
     """Return a lower bound on the scale of honest residuals, which lies may have inflated.
 
     ``seen`` and ``drawn`` are squared residuals of accounts, relative to their expectation. Even if
-    all liars have larger residuals than all honest accounts, the quantile p of the honest ones is
-    at least the quantile (1 − x)·p of all.
+    a share x of colluders has the largest residuals, the quantile p of honest accounts is at least
+    the quantile (1 − x)·p of all.
     """
     usual = float(np.quantile(drawn, MIDDLE).mean())
     least = float(np.quantile(seen, (1.0 - share) * MIDDLE).mean())
@@ -295,7 +296,7 @@ def _least_scale(seen: FloatArray, drawn: FloatArray, share: float) -> float:
 
 
 def _threshold(share: float, n: int, scale: float) -> float:
-    """Return the threshold with the smallest bound for normal z and a share of undetected liars."""
+    """Return the threshold with the smallest bound for normal z and a share of hidden colluders."""
     t, density = THRESHOLDS, np.exp(-(THRESHOLDS**2) / 2.0) / np.sqrt(2.0 * np.pi)
     beyond = special.ndtr(-t)
     first, second = density - t * beyond, (1.0 + t**2) * beyond - t * density  # of (z − t)₊

@@ -353,7 +353,7 @@ class Comparison(NamedTuple):
 
 
 def _partition_of(policy: Policy | Source, baseline: Policy | Source | None) -> Partition | None:
-    """Return the partition of the policy; refuse a baseline with another partition."""
+    """Return the partition of the policy; raise if the baseline has another one."""
     policies = (policy,) if baseline is None else (policy, baseline)
     found = [one.partition if isinstance(one, Policy) else None for one in policies]
     if len({one and one.hash for one in found}) > 1:
@@ -385,7 +385,7 @@ def _choices_of(policy: Policy, events: Events) -> tuple[FloatArray, tuple[str, 
 def _stochastic_choices(
     table: Source, events: Events, columns: Columns
 ) -> tuple[FloatArray, tuple[str, ...]]:
-    """Read the same from a table with one row per context and action."""
+    """Return the probabilities and notes, read from a table with a row per context and action."""
     action = columns.action
     named = Columns(user=action, context=columns.context, action=action, reward=PROBABILITY)
     try:
@@ -461,7 +461,7 @@ def _inverse_propensities(
 def _judged(
     policy: Policy, events: Events, tallies: Tallies, table: FloatArray, origin: Origin
 ) -> Judged:
-    """Cross-fit a policy unless it came from another log."""
+    """Return the choices to evaluate: cross-fitted, unless the policy came from another log."""
     recorded = Origin.from_json(policy.source.get("origin"))
     relation = "unknown" if recorded is None else recorded.relation(origin)
     if relation == "other":

@@ -222,7 +222,7 @@ def bin_labels(column: str, edges: Sequence[float]) -> list[str]:
 
 
 def _check_there(role: str, columns: Sequence[str], names: Sequence[str], where: str) -> None:
-    """Refuse a source that lacks a column; the error lists its columns and suggests one."""
+    """Raise if a source lacks a column; the error lists the source's columns and suggests one."""
     for column in columns:
         if column in names:
             continue

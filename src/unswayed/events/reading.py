@@ -376,7 +376,7 @@ def _scan(log: OpenLog, *, has_times: bool, is_dropped: bool) -> Reading:
 
 
 def _with_codes(column: Any) -> Any:
-    """Return texts as codes with a dictionary, and other columns as they are."""
+    """Dictionary-encode a column of strings; return other columns unchanged."""
     return column.dictionary_encode() if pa.types.is_string(column.type) else column
 
 
@@ -453,7 +453,7 @@ def read_attributes(
 
 
 def _whole_rows(log: OpenLog) -> pa.Table:
-    """Return all columns of the rows, if they fit into memory."""
+    """Return all columns of all rows; raise if they do not fit into memory."""
     ((n_rows,),) = log.connection.sql("SELECT count(*) FROM raw").fetchall()
     n_bytes = n_rows * (ROW_BYTES + _VALUE_BYTES * len(log.types))
     check_fits(n_bytes, memory.usable_bytes(), f"{log.name} with {n_rows:,} rows")
@@ -461,7 +461,7 @@ def _whole_rows(log: OpenLog) -> pa.Table:
 
 
 def _check_numbers(log: OpenLog, columns: Sequence[str]) -> None:
-    """Refuse non-numeric values of features that must be numeric."""
+    """Raise if a feature that must be numeric has other values."""
     for column in columns:
         text = f"{named(column)}::VARCHAR"
         wrong = log.connection.sql(

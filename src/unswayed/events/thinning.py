@@ -72,7 +72,7 @@ def _changes(column: npt.NDArray[np.generic]) -> BoolArray:
 
 
 def _places(is_first: BoolArray) -> IntArray:
-    """Return the position of each row in its run, counted from 0, given where runs begin."""
+    """Return the position of each row in its run, from 0; ``is_first`` marks starts of runs."""
     starts = np.flatnonzero(is_first)
     return np.arange(len(is_first)) - np.repeat(starts, np.diff(np.append(starts, len(is_first))))
 

@@ -225,7 +225,7 @@ def design_of_log(tallies: UserTallies, design: DesignName) -> Design:
 
 
 def _sticky_evidence(tallies: Tallies) -> tuple[bool, int]:
-    """Return whether any user changed actions within a context, and how many pairs could."""
+    """Return whether a user changed actions in a context, and how many cells have two plays."""
     has_changed = len(tallies.pairs()[1]) < len(tallies.cells)
     return has_changed, int((tallies.plays > 1).sum())
 

@@ -160,7 +160,7 @@ class LearnOptions:
         return reward_bound(self.reward_range, self.reward_deviation)
 
     def _check_features(self) -> None:
-        """Add the features to the columns; refuse options that require features or exclude them."""
+        """Add the features to the columns; raise if other options require or exclude features."""
         if self.partition is not None:
             if self.features not in ((), self.partition.names) or self.honest:
                 raise InputError("a given partition fixes the features, and cannot be honest.")

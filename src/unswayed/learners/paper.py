@@ -156,7 +156,7 @@ def _fill_rows(
 ) -> IntArray:
     """Fill in the rows of active users, without zeros; return where each row starts.
 
-    ``is_joined`` sums consecutive entries of the same column.
+    If ``is_joined``, consecutive entries of the same column are summed.
     """
     starts = np.zeros(len(indptr), np.int64)
     place, n_rows = 0, 0
@@ -373,7 +373,7 @@ def _sampled_entries(tallies: Tallies) -> FloatArray:
 
 
 def _two_values(entries: FloatArray) -> tuple[float, float] | None:
-    """Return the smaller one and the distance of the two values that explain most entries."""
+    """Return the smaller of the two values that explain most entries, and their difference."""
     counts, sums, squares = entries[entries[:, 0] > 0].T
     if len(counts) < 2:
         return None
@@ -405,7 +405,7 @@ def _two_values(entries: FloatArray) -> tuple[float, float] | None:
 
 
 def _spare(votes: IntArray, n_allowed: int) -> int:
-    """Return how many replaced accounts cannot change the result; negative if it is rejected."""
+    """Return how many accounts can be replaced without effect; negative for a rejected result."""
     n_shown, n_broken = int(votes[0]), int(votes[1])
     return min(n_allowed - n_broken, (n_shown - 2 * n_broken) // 3)
 

@@ -171,7 +171,8 @@ def paper_factor(shape: str, alpha: float, failure_probability: float) -> float:
 def _traffic_growth(rows: list[dict[str, Any]], traffic: Traffic) -> float:
     """Return the factor by which this traffic needs more plays than that of the calibration.
 
-    Plays grow like the square of the measured loss. Separately measured factors are multiplied.
+    The number of plays grows with the square of the measured loss. Separately measured factors are
+    multiplied.
     """
     growth = 1.0
     if traffic.is_heavy_tailed:

@@ -380,7 +380,7 @@ class Partition:
 
     @cached_property
     def _rules(self) -> dict[int, str]:
-        """Rule of each leaf, by its node."""
+        """Rule of each leaf, by the number of its node."""
         allowed: dict[int, dict[int, set[int]]] = {0: {}}
         seen = self._seen
         rules: dict[int, str] = {}
@@ -399,7 +399,7 @@ class Partition:
 
     @cached_property
     def _seen(self) -> dict[int, list[int]]:
-        """Codes of each feature that some split lists."""
+        """Codes of each feature that occur in a split."""
         seen: dict[int, set[int]] = {}
         for node in self.nodes:
             if node is not None:
@@ -408,7 +408,7 @@ class Partition:
 
     @cached_property
     def _steps(self) -> list[dict[int, int]]:
-        """Child by code of each node; empty for leaves."""
+        """Children of each node by code; empty for leaves."""
         return [node.steps() if node else {} for node in self.nodes]
 
     def leaf(self, attributes: Mapping[str, Any]) -> str | None:

@@ -458,5 +458,5 @@ def _slots(
 
 @compiled
 def _uniform(hashed: np.uint64) -> float:
-    """Return a number in [0, 1) from 53 bits."""
+    """Return a number in [0, 1) from the upper 53 bits of a hash."""
     return float(hashed >> np.uint64(11)) * 2.0**-53

@@ -523,7 +523,7 @@ class Policy:
 
 
 def _cell(mean: float, low: float, high: float, n: int, *parts: float) -> dict[str, Any]:
-    """Return a cell as JSON values; "no bound" in words where an end is infinite."""
+    """Return a cell as JSON values, with a note if its interval is infinite."""
     cell: dict[str, Any] = {
         "mean": json_number(mean),
         "low": json_number(low),
@@ -543,7 +543,7 @@ def _decisions(
     means: FloatArray,
     is_excluded: BoolArray | None,
 ) -> IntArray | None:
-    """Return the listed decisions, or None if they are the largest means."""
+    """Return the listed actions as codes, or None if all are those of the largest means."""
     if listed is None:
         return None
     codes = actions.codes(listed[str(context)] for context in contexts)
@@ -569,7 +569,7 @@ def _excluded(cells: list[list[dict[str, Any]]]) -> BoolArray | None:
 
 
 def _whole_numbers(values: FloatArray) -> IntArray:
-    """Return counts as integers; refuse negative, missing and huge ones."""
+    """Return counts as integers; raise for negative, missing and huge ones."""
     if not (np.isfinite(values) & (values >= 0) & (values <= _MOST_PLAYS)).all():
         raise ValueError("a count 'n'")
     return values.astype(np.int64)
@@ -601,7 +601,7 @@ def _column(cells: list[list[dict[str, Any]]], name: str) -> FloatArray:
 
 
 def _plain_number(value: object) -> float:
-    """Return a number of a policy file, NaN for null; refuse text, lists and truth values."""
+    """Return a number of a policy file, NaN for null; raise for texts, lists and booleans."""
     if value is None:
         return math.nan
     if type(value) not in (int, float):

@@ -190,7 +190,7 @@ def _picture(
     *,
     caption: float = CAPTION,
 ) -> str:
-    """Return a picture, with its title above it unless there is no room for a caption."""
+    """Return a picture, with its title above it unless ``caption`` is 0."""
     shown = _words(title, 0.0, 12.0, "start") if caption else ""
     return (
         f'<svg viewBox="0 0 {width:g} {height + caption:g}" role="img" '

@@ -126,7 +126,7 @@ def _print_rows(
 
 
 def _widths(least: Sequence[int], natural: Sequence[int], room: int) -> list[int]:
-    """Return column widths: at least the least ones; the remaining room is shared.
+    """Return column widths: the least ones, plus equal shares of the remaining room.
 
     >>> _widths([4, 5, 6], [4, 7, 20], 6)
     [4, 7, 10]

@@ -502,7 +502,7 @@ async def explain_decision(call: Call) -> dict[str, Any]:
 
 
 async def _offline(call: Call, task: str, between: dict[str, Any]) -> AsyncIterator[bytes]:
-    """Yield the output of a separate process; refuse if it fails."""
+    """Run a task in a separate process and yield its output; raise if it fails."""
     call.service.watcher.state.campaign(call.campaign)
     process = await asyncio.create_subprocess_exec(
         *jobs.offline_command(task),

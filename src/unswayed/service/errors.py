@@ -100,7 +100,7 @@ def suggested(typed: str, known: Sequence[str]) -> str:
 
 @cache  # a batch may need it for every row
 def _fields(kind: Any) -> tuple[str, ...]:
-    """Return the names of all fields of a body, including those of nested ones, in order."""
+    """Return the names of all fields of a body and of nested structs, sorted."""
     info = msgspec.inspect.type_info(kind)
     names: set[str] = set()
     if isinstance(info, msgspec.inspect.StructType):

@@ -432,7 +432,7 @@ def make_report(connection: Connection, name: str, *, known: str | None = None) 
 
 
 def _told(webhook: str, found: Mapping[str, Any]) -> str:
-    """Post a report without account names to the webhook; return the outcome."""
+    """Post a report without account names to the webhook; return its status as text."""
     body = {key: value for key, value in found.items() if not key.endswith("suspects")}
     body["new_suspects"] = len(found["new_suspects"])
     try:

@@ -104,7 +104,7 @@ def _log_parts(source: str) -> list[Part]:
 def _read_part(
     part: Part, columns: Columns, on_bad_rows: str, min_propensity: float, place: Place | None
 ) -> PreparedLog:
-    """Read one part and tally it; it can be run again anywhere and gives the same bits."""
+    """Read and tally one part; the result is the same, bit for bit, on every worker."""
     reading = read_events(
         _rows_of(part, columns),
         columns=columns,

@@ -193,8 +193,8 @@ def uniformity_p_value(tallies: UserTallies) -> float:
 def _block_deviations(tallies: Tallies) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return Σ_i d_i for each cell; Σ d² and Σ d³ over users and actions, and users, by context.
 
-    With N plays of a user in a context and x = N/A, Σ_a d² = Σ n² − xN and
-    Σ_a d³ = Σ n³ − 3x Σ n² + 2x²N, so actions that were not played cost nothing.
+    With n plays of a user in a cell, N in its context, x = N/A and d = n − x, Σ_a d² = Σ n² − xN
+    and Σ_a d³ = Σ n³ − 3x Σ n² + 2x²N, so actions that were not played cost nothing.
     """
     counts, (n_contexts, n_actions) = tallies.counts, (tallies.n_contexts, tallies.n_actions)
     pairs, contexts = tallies.pairs()

@@ -119,8 +119,8 @@ def load_index(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
 def _save_index(folder: Path, piece: str, stored: Stored) -> None:
     """Commit a written piece as the new state of a folder, and delete the old one.
 
-    The small index is replaced last and names its files, so a run that dies leaves the old state,
-    and a concurrent reader sees the old or the new one. Callers lock the folder
+    The small index names its files and is replaced last, so an interrupted run leaves the old
+    state, and a concurrent reader sees the old or the new one. Callers lock the folder
     (``storage.locked_folder``); an index that changed anyway, as on a file system without locks, is
     not overwritten.
     """

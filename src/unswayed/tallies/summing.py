@@ -152,7 +152,7 @@ def _fill_sums(
 ) -> None:
     """Fill in the cell, the size, the sums and the remainders of each group of some users.
 
-    The array of remainders is zero at first. Zeros are not written, so their pages take no memory.
+    ``remainders`` starts as zeros; zeros are not written, so their pages take no memory.
     """
     n_columns = len(sums)
     has_low = values.shape[1] > n_columns
@@ -212,7 +212,7 @@ def cell_entries(cells: npt.NDArray[np.int32], n_cells: int) -> IntArray:
 
 @compiled
 def _pair_sum(high: float, low: float, value: float, rest: float) -> tuple[float, float]:
-    """Return the sum of two numbers, each a float and a smaller one, in the same form."""
+    """Return the sum of two double-double numbers, each a float and a small remainder."""
     total, error = _two_sum(high, value)
     small, tail = _two_sum(low, rest)
     total, error = _two_sum(total, error + small)

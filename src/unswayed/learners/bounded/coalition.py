@@ -145,7 +145,7 @@ class Search:
         return self._e_step(replace(fit, tilts=tilts, honest_tilts=others, n_free=self.n_actions))
 
     def _others(self, members: FloatArray) -> FloatArray:
-        """Return the tilts of all accounts, shifted by action to fit those who are not members."""
+        """Return the tilts of all accounts, with a shift per action fitted to non-members."""
         plays, scores = self.accounts.sums(self.weights * (1.0 - members), self.n_cells)
         moved = self.usual
         for _ in range(2):
@@ -220,7 +220,7 @@ class Search:
         return fit
 
     def _turned(self, fit: Coalition) -> Coalition:
-        """Exchange tilts of members and others in cells where members would be the majority."""
+        """Swap the tilts of members and others in cells where members would be the majority."""
         users = entry_users(self.accounts.indptr)
         theirs = np.bincount(self.accounts.cells, (self.weights * fit.members)[users], self.n_cells)
         n = np.bincount(self.accounts.cells, self.weights[users], self.n_cells)
@@ -296,7 +296,7 @@ class Search:
         ]
 
     def _as_active(self) -> FloatArray:
-        """Return the activity class whose rewards differ most from the others', beyond its level.
+        """Return memberships of the activity class whose rewards differ most, apart from its level.
 
         Colluders who come once leave no correlated plays; they have only their activity in common.
         """
@@ -346,7 +346,7 @@ def _heavy_end(places: FloatArray, most: int) -> tuple[float, float, float]:
     """Return the excess of the upper over the lower end, and two thresholds for the upper end.
 
     The excess is the difference between the numbers of accounts above x and below −x, in standard
-    errors, at its maximum. The thresholds are this x and the ``most``-th largest place.
+    errors, at its maximum. The thresholds are this x and the ``most``-th largest of ``places``.
     """
     ascending = np.sort(places)
     ends = ascending[::-1][2:most]

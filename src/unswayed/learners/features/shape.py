@@ -191,7 +191,7 @@ def learn_shape(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Choice:
-    """Candidates, compared by their value for held-out users."""
+    """Candidate partitions, compared by their value for held-out users."""
 
     grower: Grower
     features: tuple[Feature, ...]  # including the advice

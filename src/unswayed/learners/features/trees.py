@@ -66,7 +66,7 @@ def _histograms(
 
 
 class _Cuts(NamedTuple):
-    """Cuts of a feature along an order of its codes: their statistics, and the bound for these."""
+    """Cuts of a feature along an order of its codes, with their statistics and a common bound."""
 
     place: int
     order: IntArray

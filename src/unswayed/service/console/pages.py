@@ -82,7 +82,7 @@ ASSETS = {
 
 
 def _text(value: object) -> Markup:
-    """Escape a text; pass markup through, and None as an empty text."""
+    """Escape a text; markup is returned unchanged, and None as an empty text."""
     if value is None or isinstance(value, Markup):
         return Markup() if value is None else value
     return Markup(text_of(value, most=_MOST_LETTERS))
@@ -146,7 +146,7 @@ def _explored(
 
 
 def _mapped(policy: Mapping[str, Any]) -> Iterator[tuple[str, float, list[dict[str, Any]]]]:
-    """Yield the rows of a policy's map: context, share of visits and cells, by visits."""
+    """Yield (context, share of visits, cells) of a policy's map, the most visited first."""
     rows, shares = policy["mean_rewards"], policy["context_probabilities"]
     plain = policy["source"].get("plain_means", {})
     changed = policy["source"].get("changed", {})
@@ -419,7 +419,7 @@ async def _confirm(call: Call, viewer: Key) -> Response:
 
 
 async def _users(call: Call, viewer: Key) -> Response:
-    """Return the page of a user, go to a decision, or ask for either."""
+    """Return the page of a user, a redirect to a decision, or a form that asks for one."""
     asked = call.query.get("user", "")
     if re.fullmatch("[0-9a-f]{32}", asked.strip()):
         return _to(f"/console/c/{call.campaign}/decisions/{asked.strip()}")
