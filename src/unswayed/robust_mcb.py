@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 #: A table, a path, events, or tallies.
 Log = Events | Tallies | Source
 
-_SHOWN = 6  # Labels that ``repr`` shows
+_SHOWN = 6  # Number of labels that ``repr`` shows
 
 #: Parameters that are fixed after the first decision.
 _FIXED_ONLINE = {"actions", "contexts", "secret", "warmup_interactions"}
@@ -218,7 +218,7 @@ class RobustMCB:
         self._lock = threading.RLock()
         #: Logs that were fitted, and observations made before the actions changed.
         self._phases: Phases = ()
-        #: The phases that ``policy_`` was learned from, unless plays were observed later.
+        #: The phases from which ``policy_`` was learned; None once further plays were observed.
         self._learned_phases: Phases | None = None
 
     @property
@@ -246,7 +246,7 @@ class RobustMCB:
         user_code, context_code = self._users.known(user), self._contexts.known(context)
         if mode == "explore" and user_code is not None and context_code is not None:
             with self._lock:
-                # Codes that an interrupted call did not pass on are added below.
+                # Codes missing after an interrupted call are added by ``decide_many``.
                 if self._exploration is not None:
                     action = self._exploration.decide_one(user_code, context_code)
                     if action is not None:
@@ -324,8 +324,8 @@ class RobustMCB:
                 self._declared_contexts, warmup_interactions=self._warmup_interactions
             )
         user_codes, context_codes = self._users.codes(users), self._contexts.codes(contexts)
-        # Add all that the exploration lacks, so that codes and digests stay aligned even if an
-        # earlier call was interrupted between the two.
+        # Add all that are missing, so that codes and digests stay aligned even if an earlier call
+        # was interrupted between registering labels and adding them.
         self._exploration.add_users(self._users.since(self._exploration.n_users))
         self._exploration.add_contexts(self._contexts.since(self._exploration.n_contexts))
         return self._exploration, user_codes, context_codes
@@ -643,7 +643,7 @@ class RobustMCB:
                 for name, labels in state["pieces"].items()
             }
             policy = Policy.load(content / _POLICY) if (content / _POLICY).exists() else None
-        except InputError as error:  # names the temporary folder, which no longer exists
+        except InputError as error:  # its text names a temporary folder
             raise ValueError("its tallies or its policy cannot be read") from error
         known = pq.read_table(content / _USERS)
         users = known["user"].to_pylist()
@@ -770,7 +770,7 @@ class RobustMCB:
             partition=origin.partition,
             source={**learned.policy.source, **({"read": origin.read} if origin.read else {})},
         )
-        with self._lock:  # other threads see the results of one call, never of two
+        with self._lock:  # other threads see no partial results
             self._origin = origin
             self.policy_, self.estimates_ = policy, learned.estimates
             self.flip_bounds_, self.unknown_fraction_ = learned.flips, learned.unknown_fraction

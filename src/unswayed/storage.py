@@ -239,7 +239,7 @@ def _is_unlocked(path: Path) -> bool:
 def _try_lock(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # held by another process, or a file system without locks
+    except OSError:  # held by another process, or locks are not supported
         return False
     return True
 

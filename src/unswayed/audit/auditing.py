@@ -118,7 +118,7 @@ def audit_log(
     on_step("reading")
     reading = read(source)
     events, shape = replace(reading.events, times=reading.times), None
-    # Bad requests are refused before any work is done.
+    # Reject invalid requests before any work is done.
     is_earlier = None if since is None else earlier_rows(events, since)
     if injection is not None:
         target_code(events, injection)

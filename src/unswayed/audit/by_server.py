@@ -48,10 +48,10 @@ ACCUSED = 0.5
 """Accounts that keep less than this weight are flagged."""
 
 LEAST_MET = 0.2
-"""Ours: lower bound on the share of the accounts that met the target of a lie."""
+"""Ours: the share of accounts that played a target is taken to be at least this."""
 
 LEAST_NULLS = 20_000
-"""Ours: minimum number of accounts with permuted rewards from which p-values are computed."""
+"""Ours: minimum number of accounts with permuted rewards for the computation of p-values."""
 
 FALSE_DISCOVERIES = 0.01
 """Ours: false discovery rate at which accounts that are not flagged get a reason."""
@@ -72,7 +72,7 @@ NEARLY_NONE = 0.005
 """Ours: share of the accounts that statements call very few."""
 
 LARGEST_SHARE = 0.5
-"""Upper bound on the share: a colluding majority cannot be told from an honest one."""
+"""Upper bound on the colluders' share: a majority of them looks like honest users."""
 
 
 class Agreement(NamedTuple):
@@ -80,8 +80,8 @@ class Agreement(NamedTuple):
 
     evidence: FloatArray  # shape (n_users,), largest log-odds of membership, at least 0
     by_coalition: FloatArray  # shape (n_coalitions, n_users), log-odds in the order of the lies
-    # Shape (n_users,): shares of accounts with permuted rewards that have as much evidence or more,
-    # adjusted for the number of accounts (Benjamini and Hochberg).
+    # Shape (n_users,): shares of accounts with permuted rewards and at least as much evidence,
+    # adjusted for multiple tests (Benjamini and Hochberg).
     p_values: FloatArray
 
 
@@ -137,11 +137,11 @@ class _Lie(NamedTuple):
     items: str
     accounts: float
     is_flagged: bool
-    is_named: bool  # whether its members are flagged, too
-    plays: FloatArray  # shape (n_users,), of these items
-    means: FloatArray  # shape (n_users,), of their rewards
-    mean: float  # over all accounts
-    usual: float  # without members
+    is_named: bool  # whether members are flagged one by one
+    plays: FloatArray  # shape (n_users,), plays of these items
+    means: FloatArray  # shape (n_users,), mean rewards for them
+    mean: float  # mean over all accounts
+    usual: float  # mean without members
 
 
 def audit_server(
@@ -153,7 +153,7 @@ def audit_server(
     depend on it.
     """
     events, tallies = log.events, log.tallies
-    # Accounts that were reviewed as honest can still be flagged for later events.
+    # An account reviewed as honest can still be flagged for its later events.
     is_honest = np.bincount(events.users[~is_cleared], minlength=events.n_users) == 0
     reviewed = Reviewed(is_fake, is_honest)
     learned = learn_policy(
@@ -270,8 +270,8 @@ def _in_words(
     clear = np.array([lie.is_named for lie in lies], dtype=np.bool_)
     for code in np.flatnonzero(is_out | (agreement.evidence > 0.0)).tolist():
         odds = agreement.by_coalition[:, code]
-        # Flagged accounts are assigned to coalitions whose members are flagged, other accounts to
-        # the rest.
+        # Flagged accounts can belong only to coalitions whose members are flagged, other accounts
+        # only to the others.
         odds = np.where(clear == is_out[code], odds, 0.0)
         best = int(odds.argmax()) if odds.any() else -1
         if best < 0 and is_fake[code]:

@@ -83,10 +83,10 @@ preference for popular items does not: users with a shared taste have it. Extrem
 covered by ``top`` and ``bottom``."""
 
 ITEM_PRIOR = 2.0
-"""Ours: prior weight of the overall mean, in ratings."""
+"""Ours: weight of the overall mean in the mean of an item, in ratings."""
 
 MOST = 5.0
-"""Ours: clipping bound of habits, in deviations."""
+"""Ours: habits are clipped at this many deviations."""
 
 BINS = 12
 """Ours: number of activity bins for the robust line."""
@@ -114,19 +114,19 @@ FLOOR = 3.0
 """Ours: maximum number of nats that givers without the shared habits lose."""
 
 IN_LOCKSTEP, OBSCURE = 0.5, 1.0
-"""Ours: assumed mean deviations of coordinated accounts: of their lockstep, and of their preference
-for obscure items."""
+"""Ours: assumed means for coordinated accounts, in deviations: of the lockstep score, and of the
+preference for obscure items."""
 
 MOST_OBSCURE = 3.0
-"""Ours: clipping bound of the preference for obscure items, in deviations: some honest accounts
-rate nothing else."""
+"""Ours: the preference for obscure items is clipped at this many deviations, as some honest
+accounts rate nothing else."""
 
 EXTREMES = (4.0, 1.0)
-"""Ours: beta distribution of the share of extreme ratings of a coordinated account."""
+"""Ours: parameters of the beta distribution of a coordinated account's share of extreme ratings."""
 
 SHARES, LEAST_BETWEEN, MOST_BETWEEN = (0.01, 0.99), 0.001, 0.9
-"""Ours: bounds on the mean of that share among honest accounts, and on its variance relative to the
-largest possible one."""
+"""Ours: bounds on the mean of that share among honest accounts, and on its variance as a fraction
+of the largest possible one."""
 
 MEMBER = 2.0
 """Ours: nats beyond ``FLOOR`` from which a giver of a clear target is flagged."""
@@ -144,8 +144,8 @@ LEAST_SHIFT = 1.0
 """Ours: deviation from which the mean habit of a group is reported."""
 
 CLOSER = 5.0
-"""Ours: a group is reported as close in time if its share of such ratings exceeds this multiple of
-the usual one."""
+"""Ours: a group is reported as close in time if its share of ratings close in time exceeds this
+multiple of the usual share."""
 
 MOST_GROUPS = 30
 """Ours: maximum number of group cards."""
@@ -241,7 +241,8 @@ def _habits(ratings: Ratings, activity: FloatArray, others: FloatArray) -> Itera
 
         values = log_deviation(sums, squares, activity)
         without = log_deviation(sums[users] - x, squares[users] - x * x, others)
-        # The variance of the logarithm of a standard deviation of n normal values is 1/(2n).
+        # The log of a standard deviation of n normal values has variance 1/(2n): return the factor
+        # 1/2.
         return name, values, without, 0.5
 
     is_top, is_bottom = stars == ratings.n_classes - 1, stars == 0
@@ -337,7 +338,7 @@ def _against_others(
             pull = (means[at, k] - usual[at, k]) * root[at]
             unit = np.ones(len(at))
             if len(at) >= LEAST_NEIGHBOURS:
-                # At least the value for independent accounts.
+                # The scale is at least that of independent accounts.
                 unit = np.maximum(_running(pull, ratings.said_by[at], _robust_scale), 1.0)
             deviations[at, k] = pull / unit
     return usual, deviations
@@ -480,8 +481,8 @@ def audit_users(log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray) -> A
     changed = log.changed_decisions(naive, robust, means, visits / visits.sum())
     is_attacked = bool((found.is_flagged & ~is_fake).any())
     flagged = int(found.is_flagged.sum())
-    # The number of honest accounts that are flagged by mistake in test logs is subtracted. There is
-    # no upper end, because colluders who were not found cannot be counted.
+    # Subtract the expected number of false positives. There is no upper end, because colluders who
+    # were not found cannot be counted.
     mistaken = round(FLAGGED_WHERE_USERS_CHOSE * n_users)
     share = Interval(flagged / n_users, share_bounds(flagged - mistaken, n_users)[0], np.inf)
     shifts = log.item_shifts(found.weights)

@@ -34,16 +34,16 @@ LEVEL = 0.01
 MOST_ITEMS = 20
 
 KINDS = {"push": 1.0, "nuke": 1.0, "quiet": 1.0 / 3.0}
-"""Kinds of attacks, and the share of a member's plays of the target with a false reward: the worst
-for a nuke, the best for the others."""
+"""Kinds of attacks, and the share of a member's plays of the target with a false reward: the lowest
+reward for a nuke, the highest for the others."""
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4)
-"""Ours: shares of all accounts that are tried beside the requested one."""
+"""Ours: shares of all accounts that are tried in addition to the requested one."""
 
 LARGEST_SHARE = 0.45
 
 OUTLIERS = 0.01
-"""Ours: share of distinct rewards at either end that are outliers, never false rewards."""
+"""Ours: this share of the distinct rewards at either end are outliers, never false rewards."""
 
 MOST_ACCOUNTS = 20_000
 """Ours: maximum number of accounts into which a coalition is injected; larger logs are sampled."""

@@ -40,21 +40,21 @@ WINDOW = 1.0 / 200.0
 
 THRESHOLDS = (0.75, 1.0)
 """Ours: thresholds of a pair's evidence, in units of log(number of accounts): for strong pairs, and
-for the own suspicion."""
+for an account's own suspicion."""
 
 PAIRS_PER_ENTRY, LEAST_PAIRS = 60, 20_000_000
-"""Ours: maximum number of compared pairs per rating, and a number that is always allowed. The most
-common ratings are left out beyond it."""
+"""Ours: maximum number of compared pairs per rating, and a number that is always allowed. Beyond
+it, the most common ratings are left out."""
 
 MOST_SHARED = 0.5
-"""Ours: ratings that a larger share of the accounts gave are left out of pairs. The null model
-assumes that an account is unlikely to draw a rating twice, and overestimates λ otherwise."""
+"""Ours: pairs ignore ratings that a larger share of the accounts gave. The null model assumes that
+an account is unlikely to draw a rating twice, and overestimates λ otherwise."""
 
 ROUNDS = 2
-"""Ours: number of propagation rounds."""
+"""Ours: rounds of propagation (step 3)."""
 
 PRIOR = 1.0
-"""Ours: prior weight of the mean suspicion, in ratings and in accounts."""
+"""Ours: weight of the mean suspicion as a prior, in ratings and in accounts."""
 
 LOWER_QUANTILES = (0.1, 0.35)
 """Ours: the null distribution is the normal distribution with these quantiles of the scores."""
@@ -68,8 +68,8 @@ FLAGGED, FAR = 5.0, 6.5
 Its own evidence must also be at least ``OWN`` or ``OWN_FAR`` times log(number of accounts)."""
 
 FLAGGED_ALONE, FAR_ALONE = 4.5, 5.5
-"""Ours: the same for the own suspicion alone. These constants and the following ones were chosen on
-the clean markets of ``benchmarks/audit.py --part development``."""
+"""Ours: the same for an account's own suspicion alone. These constants and the following ones were
+chosen on the clean markets of ``benchmarks/audit.py --part development``."""
 
 OWN, OWN_FAR = 1.0, 3.0
 
@@ -82,8 +82,7 @@ honest raters, to 1. Real users who share items reach .26, paid groups .39 or mo
 (``benchmarks/audit.py``)."""
 
 WITHOUT_STARS = 1.5
-"""Ours: factor on the deviations above if all ratings are equal, because agreement is then not
-informative."""
+"""Ours: factor on the thresholds above if all ratings are equal, as agreement then says nothing."""
 
 LEAST_COMPARED = 5
 """Ours: minimum number of comparisons for which the agreement of an account is checked."""
@@ -95,7 +94,7 @@ MOST_PAIRS = 2_000_000
 """Ours: maximum number of strong pairs kept for grouping."""
 
 OWN_SAY = 0.5
-"""Ours: weight of the own suspicion in the score."""
+"""Ours: weight of an account's own suspicion in its score."""
 
 
 class Ratings(NamedTuple):
@@ -105,8 +104,8 @@ class Ratings(NamedTuple):
     users: IntArray
     items: IntArray
     classes: IntArray  # codes of the ratings
-    times: FloatArray  # NaN where unknown; empty without any
-    keys: IntArray  # one for each (item, class) that occurs
+    times: FloatArray  # NaN where unknown; empty if no rating has a time
+    keys: IntArray  # codes of the pairs (item, class)
     starts: IntArray  # key j has the entries order[starts[j]] to order[starts[j + 1]]
     order: IntArray
     n_items: int
@@ -204,7 +203,7 @@ class _Null(NamedTuple):
     is_kept: BoolArray  # keys that are compared
     stars: FloatArray  # d_uc, how often an account gave each class
     overlap: FloatArray  # o_c, chance that two ratings of class c are of the same item
-    window: float  # window for ratings close in time; 0 if times are unknown
+    window: float  # ratings within it are close in time; 0 without times
     q: float  # chance that two ratings of an item are close in time
     thresholds: FloatArray  # of a pair's evidence, in nats
 

@@ -28,10 +28,10 @@ TIME_STEPS = 60
 """Ours: steps of a timeline."""
 
 MOST_CASES, MOST_DEEDS = 50, 12
-"""Ours: maximum number of cases, and of cells listed for each."""
+"""Ours: maximum number of cases, and of cells listed per case."""
 
 MOST_SHIFTED = 100
-"""Ours: maximum number of items in a report."""
+"""Ours: maximum number of shifted items in a report."""
 
 MOST_ITEMS, MOST_EXAMPLES = 10, 5
 """Ours: maximum number of items and accounts on the card of a group."""
@@ -183,7 +183,7 @@ class AuditedLog:
         events, items = self.events, self.items
         theirs, their_means = self.means(items, self.n_items, members)
         other_means = self.means(items, self.n_items, ~members)[1]
-        # Items that no other account met are compared with the mean of the log.
+        # Items that only members rated or played are compared with the log's mean.
         usual = np.where(np.isnan(other_means), events.rewards.mean(), other_means)
         pull = theirs * np.abs(np.nan_to_num(their_means - usual))
         most = np.argsort(-pull, kind="stable")[:MOST_ITEMS]

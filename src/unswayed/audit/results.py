@@ -30,7 +30,7 @@ Part = Literal["accounts", "cases", "items", "decisions", "groups"]
 """Parts of an audit that are tables."""
 
 NESTED = ("items", "examples", "timeline")
-"""Fields of a group that are nested, and left out of its table."""
+"""Fields of a group that are nested, and therefore not columns of the table of groups."""
 
 MOST_LETTERS = 60
 """Ours: maximum length of a name in a sentence."""
@@ -61,7 +61,7 @@ class GroupCard:
     name: str
     accounts: int
     statement: str
-    measure: str  # observed and expected: overlap of a pair, or mean reward
+    measure: str  # what ``seen`` and ``expected`` are: an overlap, or mean rewards
     seen: float
     expected: float
     items: pa.Table
@@ -78,7 +78,7 @@ class Accounts:
     scores: FloatArray
     interactions: IntArray
     p_values: FloatArray  # NaN where the regime has none
-    groups: list[str]  # empty for accounts in no group, like reasons
+    groups: list[str]  # "" for accounts in no group
     reasons: list[str]
     group_ids: Mapping[str, str]  # stable ids of groups by name
     first_seen: FloatArray  # seconds since 1970, NaN where unknown
@@ -141,7 +141,7 @@ class Changes:
     """
 
     since: str
-    before: str  # the verdict on the earlier events
+    before: str  # verdict of an audit of the earlier events
     accounts: pa.Table
     n_first_seen: int  # newly flagged accounts without events before
     n_joined: int  # newly flagged accounts that joined a known group

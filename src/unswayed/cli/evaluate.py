@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from unswayed.policy import Policy
 
 TABLES = (".parquet", ".csv", ".tsv", ".jsonl")
-"""Suffixes of files that hold a stochastic policy; others are policies."""
+"""Suffixes of files with a table of a stochastic policy; all other files are learned policies."""
 
 
 def evaluate(

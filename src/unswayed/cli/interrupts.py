@@ -25,10 +25,10 @@ _last_words = "Stopped."
 def stop_on_interrupt() -> None:
     """End the process on SIGINT from now on."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        return  # shells ignore SIGINT for background jobs
+        return  # a shell made this a background job
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    # The signal's number is written to this pipe immediately, even while the main thread runs a
+    # Python writes the signal's number to this pipe at once, even while the main thread runs a
     # compiled loop.
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     signal.signal(signal.SIGINT, _nothing)

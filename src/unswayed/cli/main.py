@@ -26,9 +26,9 @@ from unswayed.names import closest
 from unswayed.visible import SENTENCE_LENGTH, visible
 
 _STYLE: dict[str, Any] = {
-    "add_completion": False,  # already in the root command
+    "add_completion": False,  # the root command offers completion
     "pretty_exceptions_enable": False,
-    "rich_markup_mode": "markdown",  # the default drops text in [brackets]
+    "rich_markup_mode": "markdown",  # the default, "rich", drops text in [brackets]
 }
 
 _SERVICE = ("httptools", "httpx", "jinja2", "msgspec", "starlette", "uvicorn", "uvloop")
@@ -160,7 +160,7 @@ def main() -> None:
     except InputError as error:
         _refuse(error.on_command_line)
     except UsageError as error:
-        if error.format_message():  # empty when no command was named, and help was printed
+        if error.format_message():  # empty if only the help was printed
             _refuse(usage_sentence(error))
         _leave(2)
     except ModuleNotFoundError as error:

@@ -52,7 +52,7 @@ def check_outputs(*outputs: Path | None, inputs: Sequence[object]) -> None:
                 f"{path} cannot be written: it is an input, or named for two results; name another "
                 "file."
             )
-        if not target.startswith(("/dev/", "/proc/")):  # may be named twice
+        if not target.startswith(("/dev/", "/proc/")):  # devices may be named twice
             taken.add(target)
 
 
@@ -176,7 +176,7 @@ class _Descriptions:
             return parameter
         kinds = {hint, *get_args(hint)}
         if kinds & {str, Sequence[str]} or any(get_origin(kind) is Literal for kind in kinds):
-            hint = str if default else str | None  # the command line passes any of these as text
+            hint = str if default else str | None  # the command line gives text
             if default is not parameter.empty:
                 default = str(default) if default else None
         flags = [f"--{name.replace('_', '-')}"] if hint is bool else []

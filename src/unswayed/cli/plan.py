@@ -168,7 +168,7 @@ def plan_words(plan: Plan) -> list[str]:
         f"coalition of {percent(plan.adversarial_fraction)} and the attacks that the constants "
         f"were fitted with: {', '.join(_attacks(plan))}."
     ]
-    if plan.lower_bound > 1:  # at least one play is needed to learn
+    if plan.lower_bound > 1:  # one play is always needed
         words.append(
             f"With fewer than {counted(plan.lower_bound, 'play')} per user no method can promise "
             "that: the coalition could exchange the best action and the runner-up in every context "
@@ -255,9 +255,8 @@ def _attacks(plan: Plan) -> list[str]:
     return found
 
 
-# Ours: lead of the best action in tests of a plan, in multiples of the target. A policy that is
-# wrong everywhere loses about the lead: with smaller leads, wrong decisions cost less than the
-# target; larger ones are easy to detect.
+# Ours: lead of the best action in simulations of a plan, in multiples of the target. With a smaller
+# lead, wrong decisions cost less than the target; a larger lead is easy to detect.
 HARD_LEAD = 1.3
 WIDEST_LEAD = 0.7  # Ours: random worlds cannot have a larger lead
 

@@ -60,7 +60,7 @@ def reproduce(
                 )
                 for experiment in named
             ]
-    except KeyboardInterrupt:  # restored for callers that use this function in their own process
+    except KeyboardInterrupt:  # raised only if another program calls this function
         print_line(_STOPPED)
         raise typer.Exit(INTERRUPTED) from None
     _print(outcomes, out, as_json=json)

@@ -53,7 +53,7 @@ def serve(
 
     configuration = configured()
     metrics.start_logs(configuration.server)
-    # The demo campaign is not created just to make a key.
+    # Making a key needs no campaign, so the demo campaign is not created for it.
     is_demo = config is None and policy is None and make_key is None
     prepared = serving.prepare(None if is_demo else configuration, store=store, secret_path=secret)
     if make_key is not None:

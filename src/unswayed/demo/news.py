@@ -29,7 +29,7 @@ N_USERS = 20_000
 BOTS, BOT_RATE = 0.04, 0.6
 #: Half of the visits get politics, the others one of the stories at random.
 EXPLORED = 0.5
-#: Visits per account and day are Poisson; their means are log-normal with this median and spread.
+#: Visits per account and day are Poisson; their mean is log-normal with this median and spread.
 MEDIAN_VISITS, SPREAD, MOST_VISITS = 6.0, 1.3, 500
 
 

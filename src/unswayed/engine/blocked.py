@@ -44,7 +44,7 @@ class Blocked(Generic[Block]):
 
     workers: Workers
     handles: Sequence[Any]
-    sizes: tuple[int, ...] = ()  # rows of each block, usually users, if blocks hold rows
+    sizes: tuple[int, ...] = ()  # number of rows of each block, if blocks hold rows
     _sent: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -169,7 +169,7 @@ class Blocked(Generic[Block]):
         if last is None or last[0].dtype != rows.dtype or not np.array_equal(last[0], rows):
             own = rows.copy()
             pieces = [self.workers.keep(piece) for piece in cut(own, self.sizes)]
-            # A single assignment, because another thread may send other rows at the same time.
+            # One assignment sets both, because another thread may send other rows at the same time.
             last = self._sent["last"] = (own, pieces)
         handles: Sequence[Any] = last[1]
         return handles

@@ -139,7 +139,7 @@ def connected(scheduler: str | None) -> Iterator[Any]:
 @contextmanager
 def explained_losses(scheduler: str | None) -> Iterator[None]:
     """Turn the loss of the scheduler or of all workers into an ``InputError``."""
-    log = logging.getLogger("distributed.client")  # it would log a traceback, too
+    log = logging.getLogger("distributed.client")  # suppress its traceback
     log.addFilter(_nothing)
     try:
         yield

@@ -17,7 +17,7 @@ from unswayed.compiled import compiled
 from unswayed.errors import InputError
 from unswayed.estimators.trimming import check_failure_probability, sort_within_groups
 
-FEWEST_GOOD = 5  # Ours: with fewer good points than this no normal approximation is attempted
+FEWEST_GOOD = 5  # Ours: fewer good points have no normal approximation
 
 # Ours: the fourth-moment count (Σd²)²/Σd⁴ of points that carry the variance must reach this. For
 # zero-inflated log-normal points (2 to 20 % of them non-zero, log-scale deviation 1) and a stated
@@ -88,7 +88,7 @@ def _free_intervals(
         good = n - n_bad[g]
         if good < FEWEST_GOOD:
             continue
-        origin = points[n // 2]  # Differences from it lose no precision, whatever the offset.
+        origin = points[n // 2]  # a point near the mean, for precision
         smallest, largest, total = 0.0, 0.0, 0.0
         for j in range(n):
             d = points[j] - origin
@@ -171,7 +171,7 @@ def bounded_mean_intervals(
         )
     ordered, starts = sort_within_groups(values, groups, n_groups)
     low, high = np.full(n_groups, -np.inf), np.full(n_groups, np.inf)
-    # The intersection of the intervals by range and by deviation.
+    # Intersect the intervals from the range and from the deviation.
     level = math.log(2.0 / delta * (1 + (value_range is not None and deviation is not None)))
     if value_range is not None:
         first, span = value_range[0], value_range[1] - value_range[0]
@@ -268,7 +268,7 @@ def _deviation_ends(
             best = np.sqrt(2.0 * (needed + WILD_SHARES[i] * k * np.log(2.0)) / n_good)
             for j in range(3):
                 bets[3 * i + j] = best * 2.0 ** (j - 1)
-        # Outwards from the middle, doubling the step, until the end is bracketed.
+        # Search outwards from the middle, doubling the step, until the end is bracketed.
         low = high = points[points.size // 2]
         step = 1.0
         if _beats_deviation(points, k, bets, low, needed):

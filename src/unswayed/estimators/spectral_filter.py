@@ -62,8 +62,8 @@ def kept_shares(scores: FloatArray, weights: FloatArray, law_tails: FloatArray) 
     the score. The allowance tends to zero in the far tail, so extreme rows can always be removed.
     All arrays have shape ``(n_rows,)``.
     """
-    # Only the outer half is a tail: if the reference distribution is too wide, rows in the middle
-    # must not be down-weighted.
+    # Only the outer half is a tail: rows in the middle must not be down-weighted, even if the
+    # reference distribution is too wide.
     outer = np.flatnonzero(law_tails < 0.5)
     outward = outer[np.argsort(scores[outer], kind="stable")]
     tails = np.cumsum(weights[outward][::-1])[::-1]
@@ -166,14 +166,14 @@ RANDOM_PART = 0.5
 # Ours: up to this many columns the covariance matrix is formed and decomposed directly
 SMALL_DIMENSION = 32
 FAR_ROW = 4.0  # Ours: cap on squared distances in column variances, in units of the typical one
-# Ours: relative tolerance for the distances of empty rows from the centre, which are equal
+# Ours: relative tolerance within which distances of empty rows from the centre are equal
 TIE = 1e-9
 
-# Ours: column variances are trusted up to sqrt(2 log d), the expected maximum of d normal numbers,
-# plus this many deviations above their median, in logs
+# Ours: log variances of columns are capped at sqrt(2 log d), the expected maximum of d normal
+# numbers, plus this, in deviations above their median
 COLUMN_MARGIN = 1.0
 
-# Ours: sqrt(2 log(1/0.05)), allowance by which honest spectra may exceed the limit
+# Ours: sqrt(2 log(1/0.05)), by which chance may raise an honest spectrum above the limit
 CHANCE_DEVIATIONS = 2.45
 # Relative error of the median deviation of normal numbers, times sqrt(n)
 MEDIAN_DEVIATION_ERROR = 1.17
@@ -263,7 +263,7 @@ def believable_column_variances(sample: WeightedRows, *, alpha: float) -> FloatA
 def _far_distance(distances: FloatArray, sample: WeightedRows, alpha: float) -> float:
     """Return the squared distance beyond which a row is an outlier."""
     weights, bad = sample.weights, alpha
-    # Twice the stated fraction is tolerated, unless that leaves only empty rows for the estimate.
+    # Allow twice the stated fraction of outliers, unless only empty rows remain.
     typical = weighted_quantile(distances, weights, max(0.5, 1.0 - 2.0 * bad))
     is_apart = distances > weighted_quantile(distances, weights, 0.25) * (1.0 + TIE)
     if float(weights[is_apart].sum()) <= 2.0 * bad * sample.total:
@@ -271,9 +271,9 @@ def _far_distance(distances: FloatArray, sample: WeightedRows, alpha: float) -> 
     logs = np.log(distances[is_apart])
     middle = weighted_quantile(logs, weights[is_apart], 0.5)
     spread = math.sqrt(robust_variance(logs, weights[is_apart], middle))
-    # The log of a chi-squared variable varies too, and much in few dimensions.
+    # Even for normal rows the log of a distance varies, especially in few dimensions.
     usual = math.sqrt(float(special.polygamma(1, 0.5 * sample.rows.shape[1])))
-    # If the norms of honest rows vary more than those of normal rows, the threshold is higher: the
+    # If honest distances vary more than those of normal rows, the threshold is higher, by the
     # expected maximum of n normal numbers.
     reach = math.sqrt(2.0 * math.log(max(sample.effective_rows, 2.0)))
     return FAR_ROW * typical * math.exp(reach * max(0.0, spread - usual))
@@ -321,13 +321,13 @@ LARGEST_BUDGET = 0.49  # Ours: upper limit on the removed weight
 # Ours: rows this far out may be removed beyond the budget, in case alpha was understated. By
 # Chebyshev at most one good row in a hundred lies there.
 BLATANT_DEVIATIONS = 10.0
-# Ours: rows whose largest entry exceeds the typical row's by this factor are dropped at once, since
-# their squares would drown the other rows in rounding errors
+# Ours: rows whose largest entry exceeds the typical row's by this factor are dropped first, since
+# rounding errors of their squares would exceed the squares of all other rows
 COARSE_FACTOR = 1e6
 
-# Ours: beyond it, or below its inverse, squares may overflow or underflow
+# Ours: squares of numbers above this, or below its inverse, may overflow or underflow
 LARGEST_MAGNITUDE = 1e120
-LEAST_PROGRESS = 0.1  # Ours: a round that would remove less than this many rows ends the rounds
+LEAST_PROGRESS = 0.1  # Ours: iterate while a round removes at least this many rows
 
 
 StopReason: TypeAlias = Literal["spectrum", "tail", "budget", "iterations"]
@@ -568,7 +568,7 @@ SHARPNESS_PER_LOG_DIMENSION = 2.0
 LONGEST_EPOCH = 4  # Ours: rounds whose covariances are summed in the exponent before it restarts
 # Ours: relative size below which terms of the exponential series are omitted
 SERIES_TOLERANCE = 1e-3
-EIGENVALUE_MARGIN = 1.05  # Ours: the Lanczos eigenvalue is too low by less than this factor
+EIGENVALUE_MARGIN = 1.05  # Ours: the Lanczos eigenvalue is too low by at most this factor
 
 
 @known_keywords(adversarial_fraction="alpha")
@@ -617,13 +617,14 @@ class _EntropyScore:
             self.past_weights = np.zeros_like(sample.weights)
             self.first_eigenvalue = look.eigenvalue
             self.n_rounds = 0
-        # The sum of the epoch's covariances; it ignores that their centres differ slightly.
+        # Add the round's covariance to the epoch's; small differences of their centres are ignored.
         self.past_weights = self.past_weights + sample.weights / sample.total
         self.n_rounds += 1
         root = self._density_root(WeightedRows.centred(sample.rows, self.past_weights))
 
         projections = sample.rows.each(SparseRows.project, sample.centre, root)
-        # Bad rows drag the mean, and good rows on the far side would then score highest.
+        # Centre at the median: bad rows shift the mean, so that good rows on the far side score
+        # high.
         for column in projections.T:
             column -= weighted_quantile(column, sample.weights, 0.5)
         scores = np.square(projections).sum(axis=1)

@@ -244,7 +244,7 @@ def _kernel(
 
 # Lugosi and Mendelson's: the clipped share is 8 times the corrupted share plus 12 log(4/δ)/N.
 CORRUPTION_FACTOR, CONFIDENCE_FACTOR = 8.0, 12.0
-# Ours, the usual constant of the median of means: additional blocks per log(1/δ)
+# Ours, the usual constant of the median of means: blocks per log(1/δ)
 BLOCKS_PER_LOG = 8.0
 
 
@@ -275,7 +275,7 @@ def lugosi_mendelson_mean(
     delta = check_failure_probability(failure_probability)
     half = points.size // 2
     confidence = CONFIDENCE_FACTOR * math.log(4.0 / delta)
-    room = 0.5 - CORRUPTION_FACTOR * alpha  # further blocks, for the confidence
+    room = 0.5 - CORRUPTION_FACTOR * alpha  # share of blocks left for the confidence
     if half * room <= confidence:
         reason = (
             f": it needs at least {2 * (math.floor(confidence / room) + 1)} here; use trimmed_mean "

@@ -49,17 +49,17 @@ CONFIDENCE = 0.95
 
 MOST_EVENTS, DRAWS, FEW_DRAWS = 200_000, 8, 2
 """Ours: approximate number of events whose rewards are resampled, number of resamples, and number
-of resamples where many shares are tried."""
+of resamples if many shares are tried."""
 
 DOUBT = 3.0
 """Ours: factor by which the learner's odds of membership may be wrong. Chosen on the part
 ``development`` of ``benchmarks/evaluate.py``: with 1, coverage was only .75 to .94."""
 
 THRESHOLDS = np.linspace(-3.0, 2.5, 45)
-"""Grid of thresholds t."""
+"""Grid from which the threshold t is chosen."""
 
 MIDDLE = np.linspace(0.25, 0.75, 11)
-"""Quantiles from which a scale is estimated; more extreme ones are not robust to a few accounts."""
+"""Quantiles that give a scale; more extreme ones are not robust to a few accounts."""
 
 Z = float(special.ndtri((1.0 + CONFIDENCE) / 2.0))
 
@@ -187,7 +187,7 @@ class Honest:
     sampled: IntArray  # indices of the resampled events, sorted by cell
     cells: IntArray  # shape (n_sampled,), their cells
     uniforms: FloatArray  # shape (DRAWS, n_sampled)
-    share: float = 0.0  # x, including the detected accounts
+    share: float = 0.0  # share of colluders, including detected ones
     # Shape (3, n_draws, n_sampled): residuals resampled from all rewards, without the largest, and
     # without the smallest.
     draws: FloatArray = field(default_factory=lambda: np.empty((3, 0, 0)))
@@ -204,7 +204,7 @@ class Honest:
         variances = (squares / np.maximum(law.masses, 1e-300))[cells]
         is_drawn = rng.random(len(honesty)) < MOST_EVENTS / len(users)
         sampled = np.flatnonzero(is_drawn[users])
-        # The result does not depend on the order; this one is fast, because reads are local.
+        # Any order gives the same result; this one is fast, because reads are local.
         sampled = sampled[np.lexsort((rewards[sampled], users[sampled], cells[sampled]))]
         uniforms = rng.random((DRAWS, len(sampled)))
         span = float(rewards.min()), float(rewards.max())
@@ -244,7 +244,7 @@ class Honest:
         variances = np.bincount(users, factors**2 * self.variances, n_users)
         is_seen = variances > 1e-12 * max(float(variances.max(initial=0.0)), 1e-300)
         n = int(is_seen.sum())
-        if n < 2:  # no variance: no shift; one account: no information
+        if n < 2:  # without variance there is no shift
             return (0.0, 0.0) if n == 0 else (-np.inf, np.inf)
         unit = np.sqrt(variances[is_seen])
 
@@ -256,8 +256,8 @@ class Honest:
         seen = factors * residuals
         squares = by_account(users, seen**2) / unit
         z, visits = by_account(users, seen), by_account(users, np.ones(len(users)))
-        # m is per event. Accounts without variance are left out, so visits are scaled to sum up to
-        # all events.
+        # The shift m is per event. Accounts without variance are left out, so visits are scaled to
+        # sum to all events.
         visits *= len(users) / float(visits @ unit)
         sizes = unit / unit.mean()
         weights = self.weights[is_seen]

@@ -60,8 +60,8 @@ STEPS = ("reading", "looking for a coalition", "fitting", "evaluating")
 
 
 FEW = 0.05
-"""Ours: share of the importance weight above which a single event causes a warning, and effective
-share of the events below which an uplift that chance could explain does."""
+"""Ours: warnings are given if one event has more than this share of the importance weight, or if
+the effective share of the events is below it and chance could explain the uplift."""
 
 MOST_CONTEXTS = 20
 """Ours: maximum number of contexts in the breakdown."""
@@ -82,7 +82,7 @@ KEPT_LEAVES = (
 """A note on policies with a partition."""
 
 FEWEST_USERS, SPLITS = 4, 3
-"""Minimum number of users for cross-fitting, and, ours, number of random splits in halves."""
+"""Minimum number of users for cross-fitting, and number of random splits into halves (ours)."""
 
 
 class Judged(NamedTuple):
@@ -162,7 +162,7 @@ def evaluate_policy(
         if partition is not None:
             columns = replace(columns or Columns(), features=partition.names)
         elif columns is not None and columns.bins and isinstance(policy, Policy):
-            # leaves of a partition learned on this log would be other contexts
+            # A partition learned on this log has other leaves.
             edges = policy.context_columns[1]
             columns = replace(columns, bins={**columns.bins, **edges})
         reading = read_events(
@@ -230,7 +230,7 @@ def evaluate_policy(
             "can be said about the policy; check that both have the same contexts and actions."
         )
     unsupported = float(1.0 - (table * (counts > 0)).sum(axis=1)[events.contexts].mean())
-    size = float(ratios.sum() ** 2 / (ratios**2).sum())  # in events of equal weight
+    size = float(ratios.sum() ** 2 / (ratios**2).sum())  # effective sample
     return Evaluation(
         source=name,
         n_events=len(events),
@@ -259,7 +259,7 @@ class Comparison(NamedTuple):
 
     # Value and uplift: without cross-fitting, and for each split.
     terms: tuple[tuple[Terms, Terms], ...]
-    weights: FloatArray  # shape (n_users,), of the reward model and the estimates
+    weights: FloatArray  # shape (n_users,), weights of accounts
     is_rival_fitted: bool  # whether the baseline was cross-fitted, too
 
     @classmethod
@@ -326,7 +326,7 @@ class Comparison(NamedTuple):
         if not crossed:
             return own
         estimate, low, high, error = np.mean(crossed, axis=0).tolist()
-        if is_uplift and self.is_rival_fitted:  # then both estimates are biased
+        if is_uplift and self.is_rival_fitted:  # a fitted baseline biases it, too
             low = min(low, own.low)
         return Estimate(estimate, low, max(high, own.high), error)
 
@@ -346,7 +346,7 @@ class Comparison(NamedTuple):
         low = min(found.low, found.estimate - float(np.hypot(max(mean - low, 0.0), chance)))
         high = max(found.high, found.estimate + float(np.hypot(max(high - mean, 0.0), chance)))
         least, most = honest.range
-        if is_uplift:  # at most the range of rewards
+        if is_uplift:  # it is at most the range of rewards
             least, most = least - most, most - least
         low, high = max(low, min(least, found.low)), min(high, max(most, found.high))
         return found._replace(low=low, high=high)

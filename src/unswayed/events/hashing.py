@@ -17,8 +17,8 @@ from unswayed.events.sources import quiet_connection
 
 HashArray = npt.NDArray[np.uint64]
 
-#: SQL: users are ordered by a hash of their label. Every range of hashes is then a fair sample of
-#: the users, and blocks of users can be defined as ranges.
+#: SQL for the hash that orders users. Every range of hashes is a fair sample of the users, and
+#: blocks of users are such ranges.
 USER_HASH = "md5_number_lower({user}::VARCHAR)"
 
 

@@ -32,7 +32,7 @@ class KnownAccounts:
     """
 
     accounts: Mapping[str, tuple[bool, float]]
-    path: Path | None = None  # of the file they were read from
+    path: Path | None = None  # the file they were read from
 
     def of(self, users: Labels) -> tuple[BoolArray, FloatArray]:
         """Return which users are known fakes, and until when users are known to be honest.

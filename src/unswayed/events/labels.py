@@ -109,7 +109,7 @@ class Labels:
 
     def code(self, label: object) -> int:
         """Return the code of one label, or ``UNKNOWN``."""
-        if type(label) is str:  # the common case, which needs no special treatment of numbers
+        if type(label) is str:  # the common case, which is faster
             return self._index().get(label, UNKNOWN)
         plain = _plain(label)
         try:

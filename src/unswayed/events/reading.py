@@ -479,8 +479,8 @@ _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT"
 _LARGE_INTEGERS = ("UBIGINT", "HUGEINT", "UHUGEINT")
 _FLOATS = ("FLOAT", "DOUBLE", "DECIMAL")
 
-#: Each user votes with this many quantiles of their own values. Ours: Ours: fine enough for a
-#: hundred bins of a log with few users; takes an eighth of a megabyte per thousand users.
+#: Ours: each user votes with this many quantiles of their own values, enough for a hundred bins of
+#: a log with few users; a thousand users take an eighth of a megabyte.
 VOTES_PER_USER = 16
 
 

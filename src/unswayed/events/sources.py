@@ -170,7 +170,7 @@ def named_columns(files: Files) -> Sequence[str]:
             return [
                 name for name, _ in json.loads(file.readline() or b"{}", object_pairs_hook=list)
             ]
-    except _UNREADABLE:  # DuckDB's own error is better
+    except _UNREADABLE:  # DuckDB will report the error better
         return []
 
 
@@ -226,10 +226,10 @@ def _format_of(path: str) -> str | None:
     return None if kind == "parquet" and inner != name else kind
 
 
-#: Beyond this DuckDB spills to disk. Ours: with the arrays of 20M events it keeps us below 3 GB.
+#: Memory beyond which DuckDB spills to disk. Ours: with it, 20 million events take below 3 GB.
 MEMORY_LIMIT = 10**9
 
-# Ours: Used instead if little memory is free, and the minimum for DuckDB
+# Ours: DuckDB gets at most one part in three of the free memory, but at least 100 MB
 _DUCKDB_SHARE, _DUCKDB_BYTES = 3, 10**8
 
 #: Types that DuckDB infers for JSON text that merely looks like them.

@@ -110,7 +110,7 @@ def forgotten(events: Events, *, half_life: float) -> Events:
     order = np.lexsort(
         (events.rewards, events.actions, events.contexts, -events.times, events.users)
     )
-    # Not the hash by which users are ordered, or neighbours would have similar offsets.
+    # A hash other than the one that orders users; otherwise neighbours would have similar offsets.
     hashes = user_hashes(events.user_labels)
     starts = row_hashes(hashes[None, :], np.full(len(hashes), START, np.uint64)) / 2.0**64
     is_kept[order] = _passes(events.users[order].astype(np.int64), weights[order], starts)

@@ -113,7 +113,7 @@ def resampled(
         draws = np.array(
             [compute(values[rng.integers(len(values), size=len(values))]) for _ in range(RESAMPLES)]
         )
-        # Too many resamples with an undefined statistic leave the claim open.
+        # If the statistic is undefined in many resamples, the claim stays open.
         if np.isfinite(draws).mean() > LEVEL:
             low, high = map(float, np.nanquantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]))
     verdict = Verdict.OPEN
@@ -127,7 +127,7 @@ def resampled(
 
 def contains(claim: Claim, target: float, *, widest: float) -> Claim:
     """Test instead whether a sufficiently short interval contains a number."""
-    # Identical repetitions, up to rounding, have no interval.
+    # Repetitions that are identical up to rounding give no interval.
     if claim.low is None or claim.high is None or claim.high - claim.low < 1e-12:
         verdict = Verdict.OPEN
     elif not claim.low <= target <= claim.high:

@@ -18,7 +18,7 @@ from unswayed.experiments.results import Curve, Results
 from unswayed.reports.style import GREY, STYLE, label_ends, look_of, new_figure
 
 LOSS = "suboptimality for good users"
-FOUR = 4  # Ours: four panels are drawn in two rows, so that text stays legible
+FOUR = 4  # Ours: four panels are drawn in two rows to keep text legible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ def draw_panels(
                 ax.plot(whole, panel.bound(whole), color=GREY, linestyle="--", linewidth=1.5)
             _set_axes(ax, panel, xs=xs)
         if not drawn[0].log_y:
-            axes[0].set_ylim(bottom=0.0)  # the axes are shared
+            axes[0].set_ylim(bottom=0.0)  # this sets all panels, which share the axis
         # Panels share the vertical axis, so lines are named only in the last one.
         looks = [(float(curve.means[-1]), look_of(curve.algorithm)) for curve in curves]
         label_ends(axes[-1], [(end, look.label, look.colour) for end, look in looks])

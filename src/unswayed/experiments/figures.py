@@ -29,7 +29,7 @@ LITERAL = "paper-literal"
 COMPARED = with_own("paper", "naive-ucb", "independent-ucb", "oracle")
 CORRUPTION_ROBUST = ("liu", "barbar", "active-arm-elimination")
 
-ASSUMED = 0.1  # The paper's: "we set our algorithm to be run with alpha = 0.1"
+ASSUMED = 0.1  # The paper's "we set our algorithm to be run with alpha = 0.1"
 N_USERS = 2303  # SA·log(SA)/0.2 at S = A = 10, as in Figure 2, for all true shares
 
 TRUTH_VARIES, BELIEF_VARIES = "assumed 0.1", "true 0.1"

@@ -27,7 +27,7 @@ from unswayed.simulation.attacks.base import Attack, Briefing, Knowledge, Turn
 from unswayed.simulation.instances import Instance, named_probabilities
 from unswayed.simulation.simulate import Settings
 
-BASE = 0.5  # The paper's: ordinary actions pay B(1/2)
+BASE = 0.5  # The paper's: rewards of ordinary actions are B(1/2)
 
 ALPHA = 0.2
 PER_USER = "interactions per user T/L"
@@ -129,9 +129,9 @@ def success(settings: Settings, algorithm: str, attack: str, repetition: int) ->
 FEW, MANY, PAPERS = "two-sided, 100 users", "two-sided, 1000 users", "one-sided, 2000 users"
 # Gap and number of users of each series
 WORLDS = {FEW: (0.1, 100), MANY: (0.1, 1000), PAPERS: (0.05, 2000)}
-# Largest number of plays that the coalition hides perfectly; a test recomputes them
+# Largest number of plays that the coalition hides perfectly, recomputed in a test
 HIDDEN_UP_TO = {FEW: 9, MANY: 9, PAPERS: 2}
-# Plain means, both naive approaches, and the corruption-robust learners of Figure 2(d)
+# Plain means, the paper's naive approaches, and the corruption-robust learners of Figure 2(d)
 JUDGED = ("naive-mean", "naive-ucb", "independent-ucb", "liu", "barbar", "active-arm-elimination")
 # Algorithms that the bound covers. It applies to one decision from the data of all users, who are
 # exchangeable; the oracle knows the good users, and Independent UCB decides for each user
@@ -174,8 +174,8 @@ def _no_better(name: str, statement: str, learners: tuple[str, ...]) -> Judge:
     )
 
 
-# Ours: n, the right plays with one user that win the game. In the proof, n is of the order
-# alpha²/epsilon².
+# Ours: n, the number of right plays with one user that wins the game. In the proof, n is of the
+# order alpha²/epsilon².
 RIGHT_PLAYS = 100
 # Number of plays for which the proof's coalition of 20 % hides a gap of 0.05 perfectly
 HIDDEN_PLAYS = 2
@@ -349,7 +349,7 @@ EXPERIMENTS = (
             (2, 4, 8),
             {series: {"contexts": s, "actions": a} for series, (s, a) in HIDDEN.items()},
             quick=(HIDDEN_PLAYS,),
-            attacks=("honest",),  # not used: right_decisions makes its own attack
+            attacks=("honest",),  # ignored: right_decisions makes its own attack
             users=20_000,
             gap=0.05,
             rewards="bernoulli",

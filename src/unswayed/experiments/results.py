@@ -25,8 +25,7 @@ from unswayed.storage import make_folder, whole_file
 
 # Stages: the pilot chooses the strongest attack of each cell; only the main stage is reported
 MAIN, PILOT = "main", "pilot"
-# Ours: the attack that harms trimmed means most. It is used where no attack of the pilot has any
-# effect, since it succeeds elsewhere.
+# Ours: the attack that harms trimmed means most, used where no attack of the pilot has an effect.
 USUALLY_STRONGEST = "nuke"
 
 Row = dict[str, Any]

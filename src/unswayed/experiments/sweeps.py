@@ -33,7 +33,7 @@ QUICK_OWN_FEWEST = 2  # Ours: a quick run plots the default learner without a ve
 # Ours: a quick run has no pilot, which would take half of its time, and uses this attack. It has
 # the largest effect on trimmed means and nearly the largest on plain means.
 QUICK_ATTACK = "nuke"
-# Attacks that know nothing but their aim; the rival of the aim is the best action
+# Attacks that know only which action to promote and which to demote, the best one
 OBLIVIOUS_ATTACKS = tuple(
     name for name, kind in ATTACKS.items() if kind.knows == Knowledge.OBLIVIOUS
 )
@@ -47,7 +47,7 @@ class Point:
     settings: Settings  # its attack, algorithms and repetitions are ignored
     series: str = ""  # distinguishes points with the same x, such as distributions of contexts
     is_quick: bool = False  # whether it is part of a quick run
-    # The strongest one is reported; a single one needs no pilot
+    # Attacks of which the strongest is reported; a single one needs no pilot
     attacks: tuple[str, ...] = OBLIVIOUS_ATTACKS
 
 
@@ -72,9 +72,9 @@ class Experiment:
     judges: tuple[Judge, ...]  # one test per claim
     panels: tuple[Panel, ...]
     measure: Measure = suboptimality_in_arena
-    curves: Curves = all_curves  # the curves of a panel
+    curves: Curves = all_curves  # computes the curves of a panel
     pilot_repetitions: int = PILOT_REPETITIONS
-    # Per requested repetition; success rates need more repetitions than means
+    # Repetitions per requested one; success rates need more repetitions than means
     repetition_factor: int = 1
     own_fewest: int = FEWEST  # fewest repetitions of the default learner for a verdict
 

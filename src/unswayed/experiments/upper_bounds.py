@@ -112,7 +112,7 @@ def context_error(settings: Settings, algorithm: str, attack: str, repetition: i
 
 RELATIVE_MARGIN = 0.25  # Ours: errors that differ by less than this fraction count as equal
 QUANTILE = 0.9  # The paper's: Proposition 3.1 holds with probability 9/10
-# Ours: tolerance for the fraction of worlds, which should be nine tenths
+# Ours: tolerance for the fraction of worlds, which should be 9/10
 WORLDS_MARGIN = 0.05
 
 
@@ -135,8 +135,8 @@ def _quantile_growth(results: Results) -> Claim:
     )
 
 
-# Ours: the constant in L = Omega(A log A/alpha). With a constant of one, groups have 8 to 20 users,
-# of whom so many collude by chance in every fourth world that trimming falls back to medians.
+# Ours: the constant in L = Omega(A log A/alpha). With a constant of one, groups have 8 to 20 users;
+# in every fourth world one has so many colluders that trimming falls back to medians.
 USERS_OF_BASE_CASE_1 = 2
 # Ours: factor on the number of repetitions, since claims are about fractions of worlds: 0.93 then
 # has a standard error of 0.018, and 15 joint intervals extend 3 standard errors to either side
@@ -228,7 +228,7 @@ def _interactions_needed(means: FloatArray) -> FloatArray:
     grid = np.log(INTERACTIONS)
     needed = np.full(len(means), np.nan)
     for row, losses in enumerate(means):
-        after = int(np.argmax(losses <= TARGET))  # also 0 if it never does
+        after = int(np.argmax(losses <= TARGET))  # 0 also if the target is never reached
         if after > 0:
             share = (losses[after - 1] - TARGET) / (losses[after - 1] - losses[after])
             needed[row] = np.exp(grid[after - 1] + share * (grid[after] - grid[after - 1]))

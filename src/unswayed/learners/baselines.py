@@ -39,7 +39,7 @@ class Baseline(ABC):
                 f"users, contexts and outcomes have shapes {users.shape}, {contexts.shape} and "
                 f"{outcomes.shape}: give (n,), (n,) and (n, {n_actions})."
             )
-        # Compiled loops do not check indices.
+        # Compiled loops do not check indices, so they are checked here.
         for kind, codes, limit in (
             ("user", users, self.setting.n_users),
             ("context", contexts, self.setting.n_contexts),
@@ -334,7 +334,7 @@ def _play_until_an_epoch_ends(
     return contexts.size, -1
 
 
-# Theirs: share of its gap that is subtracted from an action's estimate when the best one is chosen.
+# From the paper on BARBAR: share of its gap subtracted from an action's estimate.
 CAUTION = 1.0 / 16.0
 
 
@@ -427,7 +427,7 @@ class ActiveArmElimination(Baseline):
 
     def values(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
         every = np.arange(self.setting.n_contexts)
-        first = np.argmax(self.is_active.any(axis=2), axis=1)  # the last layer is never empty
+        first = np.argmax(self.is_active.any(axis=2), axis=1)  # some layer has active actions
         known = means(self.sums[every, first], self.counts[every, first])
         # Active actions without plays rank below those with plays, but above deleted ones.
         known = np.where(np.isnan(known), np.finfo(np.float64).min, known)

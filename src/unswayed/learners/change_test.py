@@ -44,7 +44,7 @@ class Changes:
     changes: tuple[Change, ...]  # the changed means, largest changes first
     n_tested: int  # (context, action) pairs with an interval in both windows
     n_cells: int  # all pairs
-    visible: float  # smallest detectable change of the median tested pair; NaN if none was tested
+    visible: float  # median over tested pairs of the smallest detectable change; NaN without any
     level: float = LEVEL  # family-wise error rate
 
     def to_json(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def changes_between(
     n_colluders = int(np.floor(alpha * n_active))
     met = [np.bincount(part.cells, minlength=part.n_cells) > 0 for part in parts]
     n_met = max(int((met[0] & met[1]).sum()), 1)
-    # Each cell needs two intervals and two bounds on the number of colluders.
+    # Each pair needs two intervals and two bounds on the number of colluders.
     delta = LEVEL / (4.0 * n_met)
     first, second = (
         _intervals(part, n_colluders, design or uniform_design(part), delta) for part in parts
@@ -174,7 +174,7 @@ def most_colluders(
     if shares is None:
         shares = np.full(shape, 1.0 / n_actions)
     expected: FloatArray = top[:, None] * shares
-    # Freedman's inequality for sums of plays with these expectations.
+    # Apply Freedman's inequality to sums with these expectations.
     log = math.log(1.0 / failure_probability)
     most = expected + log / 3.0 + np.sqrt(log**2 / 9.0 + 2.0 * expected * log)
     return np.floor(np.minimum(most, n_colluders)).astype(np.int64).ravel()

@@ -163,9 +163,8 @@ def _entries_beyond(block: Tallies, low: float, high: float) -> IntArray:
 
 DesignName = Literal["auto", "sticky", "uniform"]
 
-#: Ours. Number of (user, context) pairs with several plays that must show no change of action:
-#: uniform play repeats the first action with probability 1/A ≤ 1/2, so the p-value of 40 pairs is
-#: below 1e-12.
+#: Ours. With so many (user, context) pairs with several plays, actions that never change are no
+#: accident: uniform play repeats an action with probability 1/A ≤ 1/2, so p < 1e-12.
 STICKY_EVIDENCE_PAIRS = 40
 
 

@@ -13,11 +13,11 @@ from unswayed.learners.estimates import Estimates
 from unswayed.policy import EpochPlan, Policy
 from unswayed.tallies import UserTallies
 
-#: Ours: plays of every (context, action) in epoch 0; the difference of two means of so many rewards
-#: with standard deviation 0.5 has a standard error of 0.09, a third of the paper's gap.
+#: Ours: plays of every (context, action) in epoch 0. With rewards of standard deviation 0.5, a
+#: difference of two means then has a standard error of 0.09, a third of the paper's gap.
 FIRST_PLAYS_PER_CELL = 64.0
 
-PLAYS_PER_CELL = 24.0  # Ours: the same for later epochs; over 500 plays, the regret is that of UCB1
+PLAYS_PER_CELL = 24.0  # Ours: the same for later epochs; gives the regret of UCB1 over 500 plays
 # Ours: plays per user in epoch 0, enough to estimate correlations across cells
 FEWEST_FIRST_PLAYS = 4
 ALARM_FACTOR = 2.0  # Ours: exploration multiplier after an epoch in which a coalition was detected
@@ -161,7 +161,7 @@ def surviving_actions(policy: Policy) -> BoolArray:
     survives: BoolArray = _doubts(policy) >= 1.0
     if not policy.source.get("intervals", {}).get("is_assumed"):
         floor = np.where(np.isnan(policy.low), -np.inf, policy.low).max(axis=1, keepdims=True)
-        survives &= ~(policy.high < floor)  # NaN compares False
+        survives &= ~(policy.high < floor)  # also True for NaN
     survives[np.arange(len(survives)), policy.actions] = True
     return survives
 

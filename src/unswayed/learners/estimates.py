@@ -33,7 +33,7 @@ class Estimates:
     # Ends of the intervals, if these are not symmetric around the means.
     low: FloatArray | None = None
     high: FloatArray | None = None
-    is_excluded: BoolArray | None = None  # by worst-case intervals, whatever the mean
+    is_excluded: BoolArray | None = None  # whether worst-case intervals exclude the action
     # Shape (n_contexts,): the chosen actions; None if they are those with the largest means that
     # are not excluded.
     decisions: IntArray | None = None

@@ -170,7 +170,7 @@ class Exploration:
         self._check_codes(users, contexts)
         check_bounds(actions, self.n_actions, "action")
         left = self.warmup_left
-        if 0 < left < len(users):  # the frequent contexts are fixed where the warm-up ends
+        if 0 < left < len(users):  # frequent contexts are fixed after the warm-up
             for part in (slice(left), slice(left, None)):
                 self.observe(users[part], contexts[part], actions[part], rewards[part])
             return
@@ -181,7 +181,8 @@ class Exploration:
             is_sticky = self._sticky()[contexts]
             is_other = is_sticky & (actions != self._drawn(users, contexts))
             if not self.warmup_interactions and is_other.any():
-                # Without a warm-up there was no such decision, so the play is forged or mistaken.
+                # Without a warm-up, users always get the assigned action, so the play is forged or
+                # mistaken.
                 raise InputError(
                     f"row {int(np.flatnonzero(is_other)[0])}: this user is never asked to play "
                     "that action in that context; give the action that was decided."

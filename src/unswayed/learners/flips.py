@@ -95,7 +95,7 @@ def flip_bounds(
     bounds = FlipBounds(n_accounts, lower, upper, certificates, held)
     is_known = ~np.isnan(estimates.mean_rewards)
     chosen = np.flatnonzero(estimates.frequent_contexts & is_known.any(axis=1))
-    if method not in CERTIFIED or not len(chosen):  # for example all logs of uniform plays
+    if method not in CERTIFIED or not len(chosen):  # for example in logs of uniform play
         return bounds
     rows, shape = np.arange(len(chosen)), (len(chosen), tallies.n_actions)
     row_of_context = np.full(tallies.n_contexts, NO_RIVAL)
@@ -126,10 +126,10 @@ def flip_bounds(
     visitors = stored[rows, leaders]
     fewest, enough = np.minimum(flips.fewest, visitors), np.minimum(flips.enough, visitors)
     in_place = _certain_replacements(tallies, design, warmup)[chosen]
-    # With a single context, another origin of rewards shifts all means equally.
+    # In a single context, a change of the rewards' origin shifts all means equally.
     is_single = tallies.n_contexts == 1
     unmoved = in_place if is_single else np.minimum(in_place, units.n_certain)
-    # A single extreme reward that is not trimmed decides, whatever the origin of rewards.
+    # An extreme reward that is not trimmed decides, whatever the origin of rewards.
     is_loud = (flips.from_leader > n_cut[rows, leaders]) | (
         flips.from_rival > n_cut[rows, flips.rivals]
     )
@@ -241,7 +241,7 @@ def trimmed_flips(
     for row, leader in enumerate(leaders.tolist()):
         has_points = n_points.reshape(n_cut.shape)[row]
         falls, slack = windows(row, leader, -1)
-        # Replacing all points of the leader removes it, whatever the rivals are.
+        # A leader whose points are all replaced is no candidate, whatever the rivals are.
         fewest, best = has_points[leader], (0, NO_RIVAL, 0, 0)
         for column in np.flatnonzero(has_points).tolist():
             if column == leader:

@@ -130,7 +130,7 @@ def _read_on_cluster(
 ) -> PreparedLog:
     """Tally a log on the workers of a cluster."""
     shape, place = _fixed_shape(None, options), None
-    if options.features and shape is None:  # the driver learns the partition
+    if options.features and shape is None:  # partitions are learned on the driver
         _, shape = read_log(source, options, None, on_step)
     if shape is not None:
         place = partial(in_leaves_of, shape.partition, is_learned_from=True)
@@ -257,7 +257,7 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
     """Check a log, reject it if nothing reliable can be learned, and learn."""
     on_step("validating")
     stated = options.alpha
-    # An unknown share is at least ``FLOOR``; its estimate must pass the same checks below.
+    # With "auto", check the log with the smallest estimate first, and with the estimate later.
     summary = _checked(log, options, FLOOR if stated == "auto" else stated)
     on_step("learning")
     reviewed, known = None, options.known

@@ -28,7 +28,7 @@ class Learned:
     estimates: Estimates
     flips: FlipBounds  # how many accounts each decision withstands
     unknown_fraction: UnknownFraction | None  # how the share was chosen; None if it was given
-    rewards: RewardBound  # the bound on rewards that worst-case intervals use
+    rewards: RewardBound  # the bound used by worst-case intervals
 
 
 def learn_policy(
@@ -84,14 +84,14 @@ def learn_policy(
     policy = replace(
         policy,
         source=source,
-        # That at least one account is needed holds for every method, so it is not reported.
+        # A bound of one account holds for every method, so it is not reported.
         flip_fraction=flips.lower if flips.is_certified else None,
         flip_fraction_upper=None if np.isnan(flips.upper).all() else flips.upper,
     )
     return Learned(policy, estimates, flips, unknown_fraction, design.rewards)
 
 
-LARGEST_OFFSET = 3e7  # Largest ratio of size to spread at which squares keep enough digits
+LARGEST_OFFSET = 3e7  # Largest ratio of magnitude to spread at which squares keep enough digits
 
 
 def check_precision(tallies: UserTallies) -> None:

@@ -138,7 +138,7 @@ class LearnOptions:
         check_min_propensity(self.min_propensity)
         if self.max_interactions_per_user is not None:
             check_cap(self.max_interactions_per_user)
-        _ = self.rewards  # refuses invalid deviations
+        _ = self.rewards  # raises if a deviation is invalid
         if self.known is not None:
             if self.method != DEFAULT_METHOD:
                 default = option("--method", DEFAULT_METHOD)
@@ -202,7 +202,7 @@ class LearnOptions:
         if "adversarial_fraction" in changes:  # the old name of alpha
             old = LearnOptions(adversarial_fraction=changes.pop("adversarial_fraction"))  # type: ignore[call-arg]
             changes["alpha"] = old.alpha
-        if "features" in changes:  # the columns still contain the previous features
+        if "features" in changes:  # the columns contain the previous features
             columns = replace(changes.get("columns", self.columns), features=())
             changes["columns"] = columns
         own = [field.name for field in fields(LearnOptions)]

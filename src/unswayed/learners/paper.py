@@ -572,14 +572,14 @@ def learn_paper(
         (contexts.scales / np.maximum(probabilities, np.finfo(float).tiny))[:, None],
         np.nan,
     )
-    if per_visit:  # In frequent contexts the estimates are means already.
+    if per_visit:  # Here the estimates are means already.
         to_rewards[is_frequent] = np.where(np.isnan(to_rewards[is_frequent]), np.nan, 1.0)
     means = units.origin + scaled_means * to_rewards
     intervals = guard_intervals(tallies, design, alpha=alpha, origin=units.origin)
     is_known = ~np.isnan(means)
     low = np.where(is_known, intervals.low, np.nan)
     high = np.where(is_known, intervals.high, np.nan)
-    # The half-width is the distance to the farther end of the interval.
+    # Half-widths reach the farther end of the interval.
     half = np.maximum(high - means, means - low)
     sampling_errors = np.minimum(intervals.sampling_errors, half)
     return Estimates(
@@ -608,7 +608,7 @@ def _filter_evidence(filtered: MeanEstimate) -> dict[str, Any]:
 
 
 ENTRIES_AT_ONCE = 1 << 22  # Ours: number of entries in a batch of cells
-COUNTED = 0.25  # Ours: share of the failure probability for the number of colluders in a cell
+COUNTED = 0.25  # Ours: share of the failure probability spent on bounding a cell's colluders
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -670,7 +670,7 @@ def guard_intervals(
             )
     is_met = visitors > 0
     sums, squares = tallies.blocks.add_blocks(_moments, origin)
-    n = np.maximum(visitors, 1)  # the standard error of the plain mean over a cell's users
+    n = np.maximum(visitors, 1)  # for the standard error of the plain mean over users
     errors = np.sqrt(np.maximum(squares - sums**2 / n, 0.0) / np.maximum(n - 1, 1) / n)
     errors = np.minimum(-special.ndtri(share / 2.0) * errors, (high - low) / 2.0)
     return CellIntervals(
@@ -689,7 +689,7 @@ def _most_in_groups(
     sizes = design.group_sizes.astype(np.int64)
     shares = uneven_shares(np.where(design.is_sticky[:, None], visitors, 0), level / 2.0)
     if shares is not None:
-        # Users who never visited were assigned with the same probabilities.
+        # Actions of users who never visited were drawn with the same probabilities.
         level /= 2.0
         n_active = int((tallies.interactions > 0).sum())
         missing = n_active - visitors.sum(axis=1, keepdims=True)

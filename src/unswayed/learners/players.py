@@ -95,7 +95,7 @@ class EpochPlayer:
     def _begin(self, plan: EpochPlan) -> None:
         self.plan = plan
         self._decider = Decider(plan, self._secret)
-        # Digests are the same in all epochs, but computing them is cheap compared with learning.
+        # Digests are the same in all epochs; recomputing them is cheap compared with learning.
         self._digests = self._decider.digests(range(self._setting.n_users))
         ruled = self._decider.ruled
         self._actions = np.array([plan.actions.code(ruling.action) for ruling in ruled])
@@ -144,7 +144,7 @@ class Explorer(_OneMethod):
         actions = np.empty(len(users), np.int64)
         start = 0
         while start < len(users):
-            # The frequent contexts must be fixed exactly when the warm-up ends.
+            # A batch ends with the warm-up, where the frequent contexts are fixed.
             end = min(start + (self._exploration.warmup_left or len(users)), len(users))
             batch = slice(start, end)
             actions[batch] = self._exploration.decide(users[batch], contexts[batch])

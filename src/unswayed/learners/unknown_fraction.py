@@ -25,10 +25,10 @@ SEARCHED_FRACTION = LARGEST_SHARE / 2.0
 """Ours: the share that the search assumes; it finds coalitions of up to a third of the accounts."""
 
 FLOOR = 0.1
-"""Ours: the smallest estimate, since a coalition may be hidden."""
+"""Ours: the smallest estimate, since a coalition may be undetected."""
 
 UNSEEN = 0.07
-"""Ours: added to the detected share for members who rarely lie."""
+"""Ours: added to the detected share for undetected members who rarely lie."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -125,7 +125,7 @@ def binomial_counts(interactions: int, probability: float) -> CountDistribution:
         raise InputError(f"probability is {probability}: it must lie between 0 and 1.")
     if probability in (0, 1):
         return CountDistribution(plays, plays * int(probability), np.ones(1))
-    # Computed outwards from the likeliest count: about 74·sqrt(n p (1−p)) entries.
+    # Start at the likeliest count: about 74·sqrt(n p (1−p)) entries are not negligible.
     mode, odds = min(plays, int((plays + 1) * probability)), probability / (1.0 - probability)
     below = _falling(plays, plays - mode, 1.0 / odds)
     weights = np.concatenate([below[:0:-1], _falling(plays, mode, odds)])
@@ -369,7 +369,7 @@ def smallest_coalition(
     plays = check_interactions(interactions)
     with np.errstate(divide="ignore"):
         per_one = np.log1p(gaps / bases)
-    # Without plays everything is hidden, even if a single play would reveal the world.
+    # Without plays everything is hidden, even if a single play would distinguish the worlds.
     shape = np.broadcast(plays, per_one).shape
     exponent = np.multiply(plays, per_one, where=plays > 0, out=np.zeros(shape))
     return np.asarray(-np.expm1(-exponent))[()]
@@ -399,7 +399,7 @@ def success_bound(n_users: ArrayLike, distance: ArrayLike, hellinger: ArrayLike 
     refuse("n_users", users, ~(users >= 1), "at least 1 is needed to observe anything.")
     for name, found in (("distance", distances), ("hellinger", squared)):
         refuse(name, found, ~((found >= 0) & (found <= 1)), "it must lie between 0 and 1.")
-    with np.errstate(divide="ignore"):  # the worlds have no common outcomes
+    with np.errstate(divide="ignore"):  # log(0) if the worlds share no outcome
         joint = np.sqrt(-np.expm1(2.0 * users * np.log1p(-squared)))
     return 0.5 + 0.5 * np.minimum(np.minimum(1.0, users * distances), joint)
 

@@ -206,8 +206,8 @@ def _growth_of(rows: list[dict[str, Any]], kind: str, value: float | None = None
     return max(1.0, *found)
 
 
-FEWEST_USERS = 300  # Ours: minimum number of users in the calibration, however small the world
-# Ours: assumed lead of the best action over the average one, for the cost of exploration
+FEWEST_USERS = 300  # Ours: minimum number of users in the calibration, also for small worlds
+# Ours: assumed difference of best and average action, for the cost of exploration
 DEFAULT_LEAD = 0.1
 
 
@@ -220,7 +220,7 @@ class MethodPlan:
     interactions_per_user: int  # N
     total_interactions: int  # N·L
     context_steps: int  # T0, the initial plays, which estimate context probabilities
-    context_error: float | None  # their l1 error; None where the plan does not depend on it
+    context_error: float | None  # l1 error of ν̂; None where the plan does not depend on it
     gain: float  # N as a fraction of the plays that a user would need alone
     exploration_cost: float  # total reward that all users lose by exploring
 
@@ -243,10 +243,10 @@ class Plan:
     effective_corruption: float  # the paper's max(SA/L, alpha)
     lower_bound: int  # plays per user, exact, for every method
     lower_bound_uniform: int  # for methods that play uniformly, by a normal approximation
-    lower_bound_order: float  # Theorem 4.1's, with constant one
+    lower_bound_order: float  # order of Theorem 4.1, with constant one
     interactions_alone: int  # plays of a user who learns alone
     n_frequent: int  # contexts served by trimmed means; the spectral filter serves the others
-    frequent_share: float  # their share of the visits
+    frequent_share: float  # share of the visits in these contexts
     methods: tuple[MethodPlan, ...]  # one entry, for the paper's method
 
 
@@ -288,8 +288,7 @@ def plan_traffic(
     fitted, shape = constants()["methods"][PAPER_METHOD], shape_of(n_contexts, n_actions)
     factor = paper_factor(shape, fraction, failure_probability)
     few_users = float(fitted["few_users"][shape])
-    # With so many users, the term for small groups is at most alpha; the calibration had at least
-    # as many.
+    # With so many users, as the calibration had, the term for small groups is at most alpha.
     enough = max(few_users * crowding(n_contexts, n_actions, 1) / fraction, cells / fraction)
     needed = max(FEWEST_USERS, math.ceil(enough * (1 - 1e-12)))
     users = needed if n_users is None else check_count(n_users, N_USERS)
@@ -396,7 +395,7 @@ class LogPlan:
     plan: Plan  # plan for the existing number of users
     interactions_per_user: float  # mean number of plays in the log
     more_interactions: int  # additional plays per user
-    # required in total, at the current plays per user; None if no number suffices
+    # users required in total, at the current plays per user; None if no number suffices
     users_instead: int | None
     withstands: float  # largest share of colluders for which the log suffices, or 0
     hidden_by: float  # smallest share that could hide a difference of 2·epsilon from every method

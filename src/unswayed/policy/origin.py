@@ -31,7 +31,7 @@ class Origin:
     unknown.
     """
 
-    digest: str  # of the number of events in each context and action
+    digest: str  # digest of the event counts of all cells
     users: str = ""
     first_time: str | None = None  # in the format of the log; None without times
     last_time: str | None = None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FORMAT = "unswayed-partition"
 VERSION = 1
 
-#: Codes common to all attributes; those of bins or levels follow.
+#: The first two codes of every attribute; those of bins or levels follow.
 MISSING, OTHER = 0, 1
 
 #: Maximum number of levels listed in a rule; the partition itself lists all.
@@ -206,7 +206,7 @@ class LinearAdvice:
         is_seen = (self.coefficients != 0.0).sum(axis=0) > 0
         is_seen[0] = True
         for feature, start in zip(features, first_columns(features), strict=False):
-            is_seen[start] |= feature.is_number  # coefficients are 0 if all scores are
+            is_seen[start] |= feature.is_number  # its coefficient is 0 if all scores are
         return np.where(is_seen[places].all(axis=1), best, MISSING)
 
     def to_json(self) -> dict[str, Any]:

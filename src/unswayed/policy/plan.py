@@ -42,7 +42,7 @@ class Rule:
     """
 
     action: Label  # the policy's action; one of ``surviving``
-    surviving: tuple[Label, ...]  # explorers draw from these, evenly
+    surviving: tuple[Label, ...]  # explorers draw uniformly from these
     explorer_share: float = 0.0
     is_sticky: bool = True  # whether an explorer keeps one action for the epoch
     is_spread: bool = False  # whether explorers are drawn at every play instead of once per epoch
@@ -68,7 +68,7 @@ class EpochPlan:
     epoch: int  # counts from 0
     contexts: Labels  # contexts that have their own rule
     actions: Labels  # all actions of the campaign
-    rules: tuple[Rule, ...]  # one for each context, in their order
+    rules: tuple[Rule, ...]  # one for each context, in order
     unknown: Rule  # for every other context
     control_share: float = 0.0  # the control group's share of the users, in all epochs
     is_alarmed: bool = False  # whether a coalition was found when the plan was made
@@ -425,10 +425,10 @@ def _slot(draws: tuple[int, int, int, int, int], user: int, play: int, drawing: 
     low, high, explore, control, epoch = draws
     context, control_share, explorer_share, n_surviving, is_sticky, is_spread = drawing
     key = (low, high)
-    # Controls are drawn independently of the epoch, so they stay.
+    # Control users are drawn independently of the epoch, so they stay the same.
     if control_share > 0.0 and _uniform(siphash_of_four(key, user, control, 0, 0)) < control_share:
         return n_surviving + 1  # type: ignore[no-any-return]
-    # Draws made once use play 0, others start from 1, as in ``Assignment``.
+    # Draws that are made once use play 0, the others plays from 1, as in ``Assignment``.
     explored = siphash_of_four(key, user, explore, epoch, play + 1 if is_spread else 0)
     if _uniform(explored) >= explorer_share:
         return n_surviving  # type: ignore[no-any-return]

@@ -19,7 +19,7 @@ from unswayed.reports.tables import Table, print_line, print_some, rate
 from unswayed.visible import Cell, number
 
 DRAWN = 12
-"""Maximum number of bars."""
+"""Maximum number of bars in a picture."""
 
 SHARES, LABELS = (
     ("share", "detected", "false_positives"),
@@ -43,7 +43,7 @@ def table_of(rows: list[dict[str, Any]], **columns: str) -> Table:
             return float(round(value, 3))
         if isinstance(value, bool):
             return "yes" if value else "no"
-        # Numeric labels are names.
+        # Numbers that are labels are shown as text.
         return str(value) if name in LABELS and isinstance(value, int) else value
 
     return Table(

@@ -113,7 +113,7 @@ def label_ends(ax: Axes, ends: Sequence[tuple[float, str, str]], *, font_size: f
     ends
         For each line its last value, its name and its colour. Set the limits of the axes first.
     """
-    # 1.25 lines of text between neighbours, as a share of the height of the axes.
+    # Names need 1.25 lines of text each, as a share of the height of the axes.
     apart = 1.25 * font_size * ax.figure.dpi / 72.0 / ax.get_window_extent().height
     to_share = ax.transData + ax.transAxes.inverted()
     (low, high), right = ax.get_ylim(), ax.get_xlim()[1]
@@ -148,7 +148,7 @@ def spread(places: Sequence[float], *, apart: float, most: float = math.inf) -> 
     >>> spread([1.0, 1.0], apart=0.5, most=1.0)
     [0.5, 1.0]
     """
-    # Places minus multiples of the distance must not decrease: isotonic regression.
+    # Isotonic regression: places minus multiples of the distance must not decrease.
     steps = apart * np.arange(len(places))
     moved = isotonic_regression(np.array(places) - steps).x if places else steps
     highest = most - (len(places) - 1) * apart

@@ -27,7 +27,7 @@ logger = logging.getLogger("unswayed.service")
 
 JSON = b"application/json"
 
-# Ours: multiple of ``max_request_bytes`` that all unfinished bodies together may have
+# Ours: limit on the bytes of all unfinished bodies, in multiples of ``max_request_bytes``
 _MOST_UNFINISHED = 64
 _OWN_NAMES = (b"127.0.0.1", b"localhost", b"[::1]")  # Host names of the loopback interface
 
@@ -154,11 +154,11 @@ class Endpoint:
     # roles that may call it, beside admins; None: no key is needed
     roles: tuple[Role, ...] | None = ()
     body: type | None = None
-    row: type | None = None  # type of the rows of a batch, which may fail one by one
+    row: type | None = None  # type of a batch's rows, which may fail one by one
     query: Mapping[str, str] = field(default_factory=dict)  # descriptions by name
     returns: Any = dict[str, Any]
     status: int = 200
-    is_slow: bool = False  # needs a separate process, which HEAD does not start
+    is_slow: bool = False  # needs a process of its own, which HEAD does not start
 
     @cached_property
     def _decoder(self) -> Any:
@@ -208,7 +208,7 @@ class Endpoint:
             fields = {
                 "request_id": request_id(headers.get(b"x-request-id")),
                 "method": self.method,
-                "route": self.path,  # not the address, which may name a user
+                "route": self.path,  # the address may name a user
                 # Unknown names are arbitrary text from the caller.
                 "campaign": campaign if campaign in service.watcher.state.campaigns else "",
                 "status": status,
@@ -229,7 +229,7 @@ class Endpoint:
         campaign = path.get("campaign", EVERY_CAMPAIGN)
         if self.roles is not None:
             self._check_caller(service, headers, address, campaign)
-        elif "campaign" in path:  # not for health checks, which come from fixed addresses
+        elif "campaign" in path:  # health checks are not limited
             service.rates.take(address)
         decoded = None
         if self.body is not None:

@@ -105,7 +105,7 @@ def publish(
     progress: Progress | None = None,
 ) -> Campaign:
     """Make the next plan of a campaign and serve it; omitted arguments keep their values."""
-    # This update comes first because it locks out other publishers until the transaction ends.
+    # Update first: this locks out other publishers until the transaction ends.
     connection.execute("UPDATE campaigns SET plan = plan + 1 WHERE name = ?", name)
     old = campaign(connection, name)
     settings = old.settings if settings is None else settings
@@ -117,7 +117,7 @@ def publish(
         before, played = plan_of(connection, name, old.plan_version - 1)
         is_moved = _shape(policy) != _shape(policy_of(connection, name, played))
         if is_moved and progress is None:
-            # Continue with the actions explored when this policy was last served.
+            # Continue with the actions that were explored when this policy was last served.
             ((last,),) = connection.select("plans", "MAX(version)", campaign=name, policy=chosen)
             if last is not None:
                 before = replace(plan_of(connection, name, last)[0], epoch=before.epoch)

@@ -79,9 +79,9 @@ class StoreError(InputError):
         super().__init__(f"the store cannot be used: {reason}.")
 
 
-_BUSY_SECONDS = 10.0  # Ours: how long to wait for another process's write; usually milliseconds
+_BUSY_SECONDS = 10.0  # Ours: how long to wait for another process's write
 _OLDEST_SQLITE = (3, 35)  # The first version with RETURNING
-_MOST_ROWS = 256  # Ours: rows in one statement; SQLite takes 32,766 values in all
+_MOST_ROWS = 256  # Ours: rows per statement; SQLite takes 32,766 values in all
 
 
 class Database:

@@ -37,7 +37,7 @@ SHADOW, SUBSTITUTE = "shadow", "substitute"
 
 # Ours: maximum number of actions if callers list eligible ones; each action is a bit of the token
 MOST_ACTIONS = 8_000
-_SURELY_SHORT = 64  # Characters that surely fit the 256 bytes of a label, at four bytes each
+_SURELY_SHORT = 64  # Labels of up to this many characters have at most 256 bytes
 OTHER_LEVEL = "(other)"  # Level that stands for rare or undeclared values of a category
 MOST_BYTES = 1_024  # Ours: maximum bytes of a request's text attributes, which the token contains
 
@@ -133,7 +133,7 @@ class Ranking:
         substitute = next(one for one in self.ranked(context) if one in eligible)
         is_due = due.action in eligible
         action = str(due.action) if is_due else substitute
-        # The probability of each action without the list.
+        # The probability of each action if all were eligible.
         rule, held = self.plan.rule(context), self.plan.control_share
         explored = (1.0 - held) * (rule.explorer_share / len(rule.surviving))
         due_with = dict.fromkeys(rule.surviving, explored)
@@ -369,7 +369,7 @@ def _value(name: str, feature: FeatureSettings, value: Any) -> str | float | Non
             raise _refused(f"attribute {name!r} must be a finite number, or null.")
         if not feature.bins:
             return float(value)
-        # The first bin has no lower edge, so a number below its upper edge stands for it.
+        # The lowest bin has no lower edge; numbers in it become one just below its upper edge.
         first, place = feature.bins[0], bisect_right(feature.bins, value)
         below = min(first - 1.0, math.nextafter(first, -math.inf))
         return feature.bins[place - 1] if place else below

@@ -214,7 +214,7 @@ async def metrics(call: Call) -> Reply:
     """Metrics for Prometheus."""
     try:
         of_store = await call.read(jobs.store_numbers)
-    except StoreError:  # the numbers of the processes are available regardless
+    except StoreError:  # the other metrics are still available
         of_store = {}
     await run_in_threadpool(call.service.save_metrics)
     text = await run_in_threadpool(call.service.metrics.text, of_store)
@@ -488,7 +488,7 @@ async def forget_user(call: Call) -> dict[str, Any]:
     user = check_label("user", call.query.get("user", ""))
     database, secret = call.service.database, call.service.watcher.secrets.assignment
     await call.change(records.refuse_tokens, call.campaign, user, secret)
-    # Wait until all processes know the change and have written their queues.
+    # By then all processes know the change and have written their queues.
     await asyncio.sleep(_SETTLED_SECONDS)
     deleted = await run_in_threadpool(records.delete_user, database, call.campaign, user)
     return {"user": user, "deleted": deleted}

@@ -50,7 +50,7 @@ class Job:
     def of(cls, row: tuple[Any, ...]) -> Job:
         """Return the job of a row of the store; jobs without recent heartbeats count as lost."""
         id_, campaign, state, step, created_ms, alive_ms, result = row
-        # A heartbeat in the future was sent before the clock was set back.
+        # The sign does not matter: heartbeats lie in the future if the clock was set back.
         if state in OPEN and abs(now_ms() - alive_ms) > _SILENCE_MS[state]:
             state = LOST
         return cls(id_, campaign, state, step, created_ms, alive_ms, json.loads(result))
@@ -170,7 +170,7 @@ def report_of(connection: Connection, name: str, day: str) -> dict[str, Any]:
     return found
 
 
-_RATE_MS = 3_600_000  # Period of recent traffic that is extrapolated, in milliseconds
+_RATE_MS = 3_600_000  # Milliseconds of recent traffic from which a rate is computed
 _FAILURE = 0.1  # Planned probability of missing the target; the default of ``unswayed plan``
 
 
@@ -199,7 +199,7 @@ def status(connection: Connection, name: str) -> dict[str, Any]:
     contexts, totals = counted(connection, name)
     plan, _ = catalogue.plan_of(connection, name, campaign.plan_version)
     epoch = {"number": plan.epoch, "is_alarmed": plan.is_alarmed}
-    # Users are counted when the campaign is learned from, so these are as of the last job.
+    # Users are counted only when learning, so these numbers are as of the last job.
     age: dict[str, Any] = {"age": None, "ends_at_age": None, "as_of_ms": None}
     interactions: dict[str, Any] | None = None
     learned = next(iter(jobs_of(connection, name, state=DONE, most=1)), None)

@@ -72,7 +72,7 @@ def learn_campaign(
     shaping = _shaping(connection, there, age, len(plays))
     events = with_common_levels(settings, events, shaping.get("partition"))
     reward_range = settings.reward_range
-    if reward_range is not None and len(events):  # older rewards may lie outside of a new range
+    if reward_range is not None and len(events):  # older rewards may lie outside a new range
         ends = pc.min_max(events["reward"]).as_py()
         reward_range = min(reward_range[0], ends["min"]), max(reward_range[1], ends["max"])
     learned = learn_log(
@@ -245,7 +245,7 @@ def _learn_and_publish(database: Database, name: str, job_id: str, known: str | 
             version = catalogue.add_policy(
                 connection, name, log.policy, job=job_id, activate=is_active, progress=progress
             )
-            # Decisions that were lost in crashes and restored from their rewards.
+            # Count decisions that were lost in crashes and restored from their rewards.
             write_counts(connection, "restored", restored, is_total=True)
             notes = list(log.notes)
             if progress.silent_share >= _SILENT:
@@ -260,7 +260,7 @@ def _learn_and_publish(database: Database, name: str, job_id: str, known: str | 
                 "decisions": decision_rows(log.policy),
                 "notes": notes,
             }
-            # In the same transaction, so that a finished job has exactly one policy.
+            # Update the job in the same transaction, so that a finished job has exactly one policy.
             jobs.update_job(connection, job_id, state=jobs.DONE, step="", result=result)
 
 

@@ -26,10 +26,10 @@ from unswayed.service.settings import Settings
 class Progress:
     """Progress of a campaign at the time of learning."""
 
-    age: float  # decisions per user, up to the cap per user
+    age: float  # decisions per user, counted up to the cap
     n_users: int
     is_alarmed: bool  # whether a coalition was found
-    silent_share: float = 0.0  # of users who never reported a reward
+    silent_share: float = 0.0  # share of users without any reward
 
 
 def schedule_of(plan: EpochPlan, n_users: int) -> Schedule:
@@ -137,7 +137,7 @@ def _fitted(plan: EpochPlan, settings: Settings, policy: Policy) -> EpochPlan:
             fresh,
             action=action,
             surviving=tuple(name for name in settings.actions if name in surviving),
-            # Nothing is known about a new action: exploration grows by the largest factor.
+            # Nothing is known about a new action, so exploration grows by the largest factor.
             explorer_share=min((MOST_DOUBT if added else 1.0) * old.explorer_share, 1.0),
         )
 
@@ -173,7 +173,7 @@ def aligned(policy: Policy, settings: Settings) -> Policy:
     means, errors = cells(policy.mean_rewards, np.nan), policy.sampling_errors
     is_excluded = decisions = None
     if policy.is_excluded is not None:
-        # If a removed action may be the one that excluded others, they are not excluded anymore.
+        # A removed action may be the one that excluded others; then none is excluded.
         is_kept = np.isin(np.arange(len(policy.action_labels)), columns)
         stays = (policy.is_excluded | is_kept).all(axis=1, keepdims=True)
         is_excluded = cells(policy.is_excluded & stays, False).astype(np.bool_)

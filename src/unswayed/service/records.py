@@ -69,7 +69,7 @@ def export_batches(
     end = closed if until_ms is None else min(until_ms, closed)
     plans: dict[int, EpochPlan] = {}
     schema = schema_of(settings)
-    # Older rows belong to a deleted campaign of the same name.
+    # Older rows belong to a deleted campaign with the same name.
     first = max(since_ms, campaign.created_ms, settings.forgotten_before(now_ms()))
     for start_ms, end_ms in _slices(connection, name, first, min(end, _LAST_MS)):
         rows = [
@@ -160,7 +160,7 @@ def _joined(
     for id_ in sorted(decisions):
         record = decisions[id_]
         given = rewards.get(id_, [])
-        # A reward implies that a deferred decision was shown.
+        # A deferred decision with a reward must have been shown.
         if given or not record.is_deferred or id_ in shown:
             yield record, given
 
@@ -380,13 +380,13 @@ def refuse_tokens(connection: Connection, name: str, user: str, secret: bytes) -
     """Refuse further rewards and activations of the decisions made for a user so far."""
     campaign_of(connection, name)
     row = (name, pseudonym(secret, name, user), now_ms() + 1)
-    # The later time is kept, in case the clock was set back.
+    # Keep the later time, in case the clock was set back.
     more = (
         "ON CONFLICT (campaign, pseudonym) DO UPDATE SET before_ms = excluded.before_ms "
         "WHERE excluded.before_ms > forgotten.before_ms"
     )
     connection.insert("forgotten", [row], more)
-    # Daily reports may name the user, so they are deleted, too.
+    # Delete daily reports, too, because they may name the user.
     connection.execute("DELETE FROM reports WHERE campaign = ?", name)
     bump(connection)
 
@@ -455,7 +455,7 @@ def delete_old(database: Database, campaign: str, before_ms: int) -> bool:
     end = time.monotonic() + _DELETE_SECONDS_AT_ONCE
     with database.connected() as connection:
         for table, column in _TIMES.items():
-            # A row of decisions is deleted once its last decision is old enough for certain.
+            # Rows hold several decisions; delete one only if even its last decision is old enough.
             limit = before_ms - (LONGEST_CHUNK_MS if table == "decisions" else 0)
             first = f"ORDER BY {column} LIMIT 1"
             while rows := connection.select(table, column, first, campaign=campaign):

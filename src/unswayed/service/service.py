@@ -89,7 +89,7 @@ class Watcher:
                     self._connection = self._database.connect()
                 self._connection.check_file()
                 change = int(self._connection.meta("change") or 0)
-                # Another file, such as a restored backup, may have the same number.
+                # A restored backup, for example, is another file but may have the same number.
                 if is_new or change != self.state.change:
                     self.state = self._loaded(self._connection, change)
             except StoreError:
@@ -203,7 +203,7 @@ class Service:
         self.is_public = is_public
         self.configured = configured
         self.unfinished_bytes = 0
-        #: The hour in which today's report was last claimed, by campaign.
+        #: The last hour in which each campaign's daily report was claimed.
         self._claimed: dict[str, int] = {}
         self._next_deletion = 0.0
         #: Running audits that the console started, by campaign.
@@ -316,7 +316,7 @@ class Service:
         is_keyed = any(request.idempotency_key for request, _ in made)
         if is_keyed:
             rows = [
-                # Requests without a key get a unique one.
+                # A request without a key gets a unique one.
                 (campaign, request.idempotency_key or f"\x01{record.id.hex()}", now, payload)
                 for (request, record), payload in zip(made, payloads, strict=True)
             ]
@@ -382,7 +382,7 @@ class Service:
     def _report(self, serving: Serving, token: str, received: int) -> Report:
         """Return a report on the decision of a token, or refuse one of another campaign."""
         record, payload = self.watcher.signer.opened(token)
-        # A campaign that was deleted and created again counts as another one.
+        # Tokens of a deleted campaign are invalid in a new one of the same name.
         if record.campaign != serving.name or record.time_ms < serving.created_ms:
             text = f"the token does not belong to this campaign {serving.name!r}."
             raise Refusal(403, "other_campaign", text)

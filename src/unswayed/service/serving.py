@@ -91,7 +91,8 @@ def apply_campaigns(connection: Connection, configuration: Configuration) -> Non
             else:
                 catalogue.create_campaign(connection, name, settings)
             policy = configuration.policies.get(name)
-            # Only before anything was learned, so that it does not replace later policies.
+            # Add the policy only if nothing was learned, so that it does not replace later
+            # policies.
             if policy is not None and len(catalogue.policy_versions(connection, name)) == 1:
                 catalogue.add_policy(connection, name, policy, job="", activate=True)
     for name, fields in changed.items():
@@ -281,7 +282,7 @@ def _bound(host: str, port: int) -> socket.socket:
     return listening
 
 
-_ON_ITS_WAY_SECONDS = 0.25  # Ours: grace for requests of new connections at shutdown
+_ON_ITS_WAY_SECONDS = 0.25  # Ours: time for new connections to send requests at shutdown
 _FRAMING = 6  # Ours: bytes of framing per byte of a body; a chunk of one byte adds five
 _SHORT_BODY = 16_384  # Ours: longest body, in bytes, that takes the fast path
 # Ours: file descriptors of a worker besides its connections: for the store, logs and processes
@@ -367,8 +368,8 @@ class LimitedProtocol(HttpToolsProtocol):
         n_before, was_receiving = self._n_requests, self._is_receiving
         super().data_received(data)
         n_begun = self._n_requests - n_before
-        # If the data contain the end of another request, it is unknown which bytes belong to the
-        # last one.
+        # If the data contain the end of another request, it is unknown which bytes are of the last
+        # one.
         if self._is_receiving and n_begun <= (not was_receiving or not n_before):
             self._outside_body += len(data)
             if self._outside_body > self.limits.max_header_bytes:

@@ -54,9 +54,9 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     is_deferred: bool = False  # whether it counts only if it was activated
     planned_action: str = ""  # the action that the plan would have played, in shadow mode
     planned_propensity: float = 0.0
-    eligible: bytes = b""  # a bit for each action of the plan, if the caller listed eligible ones
+    eligible: bytes = b""  # one bit for each action of the plan, if the caller listed eligible ones
     attributes: dict[str, str | float | None] = {}  # in a campaign with features
-    partition: bytes = b""  # SHA-256 of the partition, in which the context is their leaf
+    partition: bytes = b""  # SHA-256 of the partition, if the context is one of its leaves
 
     @property
     def time_ms(self) -> int:
@@ -94,8 +94,8 @@ class Signer:
     """
 
     def __init__(self, keys: Mapping[str, bytes]) -> None:
-        # The key is hashed once; copying the state is cheaper than hashing the key again. The first
-        # byte forces the key to be processed now, not with every token.
+        # Hash the key once, as copying the state is cheaper. The first byte makes BLAKE2 process
+        # the key now and not with every token.
         self.keys = {
             name: hashlib.blake2b(b"\0", digest_size=TAG_BYTES, key=key, person=_PERSON)
             for name, key in keys.items()
@@ -250,7 +250,7 @@ def signing_keys(connection: Connection, found: Secrets) -> dict[str, bytes]:
 
 def rotate(connection: Connection) -> None:
     """Sign with a new key from now on; tokens of old keys stay valid."""
-    # The id is in every token, but the nonce is not, so the secret alone does not reveal the key.
+    # Tokens contain the id but not the nonce, so the secret alone does not reveal the key.
     new = [f"k{secrets.token_hex(4)}", secrets.token_hex(16)]
     _keep(connection, [*_nonces(connection), new])
 

@@ -68,7 +68,7 @@ class Recorded(NamedTuple):
     payloads: Sequence[bytes]
 
 
-#: Numbers of "decisions", of "rewards", and of shadow decisions that match the plan, "matches".
+#: Counts of "decisions", of "rewards", and of "matches": shadow decisions that match the plan.
 Counts = Counter[tuple[CountKey, str]]
 
 
@@ -145,7 +145,7 @@ class Writer:
         future: asyncio.Future[Sequence[Any]] = loop.create_future()
         self._arriving.append(_Request(write, rows, future))
         if len(self._arriving) == 1:
-            # All requests of one loop iteration are handed over together, with one wake-up.
+            # One wake-up hands over all requests of a loop iteration.
             loop.call_soon(self._hand_over)
         return await future
 
@@ -170,7 +170,7 @@ class Writer:
                     self._condition.wait(_FLUSH_SECONDS)
                 self._wait_for_others()
                 requests = [self.requests.popleft() for _ in range(min(len(self.requests), _GROUP))]
-                decisions: list[Recorded] = []  # the oldest, about one row of the store
+                decisions: list[Recorded] = []  # the oldest ones, for one row of the store
                 n_taken = 0
                 while self._decisions and n_taken < _CHUNK:
                     decisions.append(self._decisions.popleft())
@@ -219,7 +219,7 @@ class Writer:
                         request.results = list(islice(given, len(request.rows)))
                 write_chunks(self._connection, decisions)
                 write_counts(self._connection, self._name, own)
-        except Exception as error:  # whatever the error is, no request may be left waiting
+        except Exception as error:  # no request may be left waiting
             if self.is_healthy:
                 logger.warning("%s", error)
             self.is_healthy = False

@@ -104,7 +104,7 @@ class Match:
         self.instance, self.attack, self.crowd = instance, attack, crowd
         self._stream = partial(generator, seed, *path)
         best = instance.mean_rewards.argmax(axis=1)
-        # A step of 1 to n_actions - 1 from the best action gives any other action, uniformly.
+        # Steps of 1 to n_actions - 1 from the best action reach the others with equal probability.
         steps = self._stream("aim").integers(1, instance.n_actions, instance.n_contexts)
         self._aim = Aim(target=(best + steps) % instance.n_actions, rival=best)
         self.is_bad: BoolArray = np.zeros(crowd.n_users, dtype=np.bool_)

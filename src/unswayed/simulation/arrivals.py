@@ -19,7 +19,7 @@ from unswayed.compiled import compiled
 from unswayed.errors import InputError, option
 from unswayed.names import find
 
-SMALLEST_LIMIT = 2.0  # The smallest possible c_L, see above
+SMALLEST_LIMIT = 2.0  # The smallest possible c_L, see the module's docstring
 # Ours: standard deviation of log activities; the busiest tenth of the users has 60% of the visits
 ACTIVITY_SPREAD = 1.5
 
@@ -92,7 +92,7 @@ class Arrivals:
             counts = np.ones(n_users, np.int64)
             eager = np.flatnonzero(np.zeros(0) if is_eager is None else is_eager)
             code = list(Order).index(self.order)
-            # Kept across rounds: the next user in turn, or the user of the current burst.
+            # The next user in turn, or the user of the current burst; kept from round to round.
             cursor = 0
             for _ in range(n_rounds - 1):
                 users, cursor = _one_round(counts, eager, self.limit, code, cursor, rng)

@@ -42,7 +42,7 @@ class Kind:
     truth: Truth = "piecewise"
     rewards: Rewards = "clicks"
     attack: Attack = "peace"
-    rate: float = 0.05  # about the mean of clicks and purchases
+    rate: float = 0.05  # approximate mean of clicks and purchases
     is_greedy: bool = False
     is_uneven: bool = False  # honest users differ in activity and in their click rate
     n_users: int = 3_000
@@ -92,7 +92,7 @@ class _Attributes:
 
     def __init__(self, kind: Kind, rng: np.random.Generator) -> None:
         self.names = [f"x{place}" for place in range(kind.n_attributes)]
-        # Numbers alternate with categories of few and of many levels.
+        # Every other attribute is a number; the others are categories with few or many levels.
         self.n_levels = [(0, 3, 0, 8, 0, 30)[place % 6] for place in range(kind.n_attributes)]
         self.shares = [rng.dirichlet(np.full(max(n, 1), 2.0)) for n in self.n_levels]
 
@@ -256,8 +256,8 @@ def _forged(
     return rewards
 
 
-#: Takes a world and the assumed share of colluders; returns the action of each fresh visit and a
-#: note on the learner.
+#: A learner: returns the action of each fresh visit, and a note, given a world and the assumed
+#: share of colluders.
 Player = Callable[["World", float], tuple[IntArray, str]]
 
 
@@ -340,7 +340,7 @@ PLAYERS: dict[str, Player] = {
     "without-bots": without_bots,
     "constant": constant,
     "naive-tree": partial(plain_tree, strictness=1.0),
-    # Half the bound on splits, like contextual bandits of experimentation platforms.
+    # Half the bound on splits, as in contextual bandits of experimentation platforms.
     "growthbook-tree": partial(plain_tree, strictness=0.5),
     "linear": linear,
     "vowpal-wabbit": vowpal_wabbit,

@@ -169,7 +169,7 @@ class Summary:
     mean: float
     stderr: float | None  # standard error of the mean; None for a single repetition
     repetitions: list[float]
-    # Means of medians and quantiles, and the worst of all users; empty for suboptimality
+    # Means of the medians and of the quantiles, and the worst of all; empty for suboptimality
     spread: dict[str, float]
 
 

@@ -63,7 +63,7 @@ def check_min_propensity(value: float) -> None:
 class PreparedLog:
     """A tallied log, or a part of one, with statistics of its reading; input of learning."""
 
-    tallies: UserTallies  # for learning as if every action had been played with probability 1/A
+    tallies: UserTallies  # weighted as if actions were uniform
     provenance: Provenance
     n_clipped: int | None = None  # propensities that were raised; None without propensities
     n_users_capped: int = 0
@@ -71,7 +71,7 @@ class PreparedLog:
     n_events_forgotten: int = 0  # number of events dropped by a half-life
     windows: tuple[Tallies, Tallies] | None = None  # tallies before and within the last half-life
     n_logs: int | None = None  # number of logs in the folder of tallies, if there is one
-    is_new: bool = True  # whether a log was read, not only the folder of tallies
+    is_new: bool = True  # whether a log was read besides the folder of tallies
     shape: Any = None  # how contexts were learned from features (``learners.features``)
 
     @property
@@ -216,7 +216,7 @@ def combined(phases: Phases) -> Tallies:
     for phase, own in zip(phases, codes, strict=True):
         plays = row_sums(phase.indptr, phase.plays)
         active = plays[plays > 0]
-        if len(active):  # plays of very active users are capped
+        if len(active):  # very active users count up to a cap
             length = np.minimum(active, MOST_ACTIVE * np.median(active)).sum()
             expected[own] += length / len(own)
     likely = expected / expected.sum()

@@ -221,7 +221,7 @@ def _block_summary(tallies: Tallies) -> tuple[FloatArray, int, bool]:
     return plays, len(tallies.pairs()[1]), tallies.is_weighted
 
 
-# Ours: cells are unsupported if chance leaves any cell empty with at most this probability
+# Ours: an empty cell is unsupported if chance leaves any cell empty with at most this probability
 SUPPORT_LEVEL = 0.001
 
 
@@ -246,7 +246,7 @@ def unsupported_cells(
     """
     draws = n_users.sum(axis=1) if least_probability is None else visits.sum(axis=1)
     probability = 1.0 / visits.shape[1] if least_probability is None else least_probability
-    # In logarithms, because powers with so many draws would underflow.
+    # Use logarithms, because powers with so many draws underflow.
     log_chance = np.log(visits.size) + draws * np.log1p(-min(probability, 0.5))
     unsupported: BoolArray = (visits == 0) & (log_chance < np.log(SUPPORT_LEVEL))[:, None]
     return unsupported

@@ -24,7 +24,7 @@ from unswayed.tallies.tallies import Tallies
 FORMAT = "unswayed-tallies"
 VERSION = 3
 SUMS_ONLY = 2
-"""The previous version, which is read unless a folder keeps events."""
+"""The version of folders that keep sums only; it can still be read."""
 
 _INDEX = "tallies.json"
 
@@ -167,8 +167,8 @@ def load_piece(
     """Return the tallies that ``write_piece`` wrote; their codes stand for the given labels."""
     try:
         entries, users = (pq.read_table(path) for path in _paths(Path(folder), piece))
-        # Arrow's buffers are read-only; without copies every loop would be compiled again for
-        # read-only arrays.
+        # Arrow's buffers are read-only; without copies, numba would compile every loop again for
+        # them.
         columns = {name: entries[name].to_numpy().copy() for name in entries.column_names}
         indptr = np.concatenate([[0], np.cumsum(users["entries"].to_numpy())])
         _check_piece(columns, indptr, len(contexts) * len(actions))

@@ -208,7 +208,7 @@ class Tallies(UserRows, UserTallies):
     indptr: IntArray  # shape (n_users + 1,): where each user's row begins
     cells: npt.NDArray[np.int32]  # shape (n_entries,), like all below; ascending in each row
     counts: FloatArray  # how often the user met the cell, or the sum of its weights
-    sums: FloatArray  # of rewards
+    sums: FloatArray  # sums of rewards
     squares: FloatArray  # sums of squared rewards
     # Rounding errors of the sums, or empty if there are none; they make merging exact. Learners
     # ignore them.
@@ -220,7 +220,7 @@ class Tallies(UserRows, UserTallies):
     # Where blocks of users begin, followed by n_users; empty for one block. Block-wise sums over
     # users are the same on every engine.
     bounds: tuple[int, ...] = ()
-    user_labels: Labels = NO_LABELS  # empty, like the others, if only the codes are known
+    user_labels: Labels = NO_LABELS  # empty, like the others, if only codes are known
     context_labels: Labels = NO_LABELS
     action_labels: Labels = NO_LABELS
 
@@ -298,7 +298,7 @@ class Tallies(UserRows, UserTallies):
         return replace(self, bounds=tuple(user_bounds(self.user_labels, n_blocks)))
 
     def _chosen(self, indptr: IntArray, entries: Any, users: Any) -> Tallies:
-        # Not super(): with slots, ``dataclass`` makes another class than the one defined here.
+        # Not super(): with slots, ``dataclass`` replaces the class that super() refers to.
         rows = UserRows._chosen(self, indptr, entries, users)
         labels = Labels(self.user_labels.values[users]) if len(self.user_labels) else NO_LABELS
         return replace(rows, bounds=(), user_labels=labels)
@@ -322,7 +322,7 @@ def _range_of_means(tallies: Tallies) -> tuple[float, float]:
 
 
 def _are_binary(tallies: Tallies) -> bool:
-    # Of numbers between 0 and 1 only these two equal their squares.
+    # Between 0 and 1, only 0 and 1 equal their squares.
     is_within = (tallies.sums >= 0.0) & (tallies.sums <= tallies.counts)
     return bool((is_within & (tallies.sums == tallies.squares)).all())
 
@@ -527,7 +527,7 @@ class Accumulator:
         )
         sizes = {"n_users": n_users, "n_contexts": n_contexts, "n_actions": self.n_actions}
         fresh = tally(users, contexts, actions, rewards, weights=None, **sizes)
-        # The cell of an entry does not change when contexts are added.
+        # Entries keep their cells when contexts are added.
         self._summed = _together([*parts, fresh], n_users, n_contexts)
         self._buffer, self._n_buffered = [], 0
         return self._summed

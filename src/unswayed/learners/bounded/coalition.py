@@ -42,7 +42,7 @@ from unswayed.learners.bounded.rewards import Responses
 from unswayed.tallies import entry_users
 
 USUAL_TASTE = 0.3
-"""Root mean square of the initial loadings when tastes are fitted."""
+"""Root mean square of the loadings from which the fit of tastes starts."""
 
 N_FINALISTS = 2
 """Number of best candidates for each honest model that are fitted with ``LONG_STEPS``."""
@@ -108,7 +108,7 @@ class Search:
         self.usual = law.solve(self.scores, self.plays + 2.0, np.zeros(self.n_cells))
         self.in_class = np.bincount(accounts.activity, weights)
         directions, self.places = leading_directions(accounts, law, weights, rng)
-        # The fit of tastes starts from the leading directions, scaled to a usual taste.
+        # Start the fit of tastes from the leading directions, scaled to a usual taste.
         tastes = USUAL_TASTE * np.sqrt(self.n_cells) * directions
         self.plain = fit_plain(accounts, law, weights)
         self.best = fit_tastes(accounts, law, weights, self.plain, tastes, n_actions)
@@ -125,7 +125,8 @@ class Search:
             starts.append(np.where(known, 0.9, 0.0))
         finals: list[Coalition] = []
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            # Tastes in the model may reveal a coalition or absorb it: both models are tried.
+            # Tastes in the model may reveal a coalition or absorb it, so models with and without
+            # are tried.
             for honest in [self.plain] if self.best is self.plain else [self.plain, self.best]:
                 fits = list(pool.map(partial(self._short, honest), starts))
                 finals += pool.map(self._long, _distinct(fits)[:N_FINALISTS])
@@ -187,7 +188,7 @@ class Search:
     def _start(self, members: FloatArray, honest: Honest) -> Coalition:
         """Return a candidate with the given members."""
         zero = np.zeros(self.n_cells)
-        # Members are left out, because levels may have absorbed the coalition.
+        # Members are left out, because their levels may contain the coalition's lies.
         shares = class_shares(self.weights * (1.0 - members) * honest.classes)
         return Coalition(
             members,
@@ -244,7 +245,7 @@ class Search:
         raw = law.solve(scores + 2.0 * law.at(base)[1], plays + 2.0, base, steps=steps)
         z = (raw - base) ** 2 * plays * law.variances
         tilts = base + (raw - base) * _kept(z)
-        # Honest tilts are free only where the coalition's are: elsewhere they would fit noise.
+        # Honest tilts deviate only where the coalition's do; elsewhere they would fit noise.
         usual = self._others(fit.members)
         honest_plays = np.maximum(self.plays - plays, 0.0) + 2.0
         others = law.solve(self.scores - scores, honest_plays, fit.honest_tilts, steps=2)
@@ -286,7 +287,7 @@ class Search:
 
     def _starts(self) -> list[FloatArray]:
         """Return initial memberships: by skewed directions, by activity, and by level."""
-        # Levels may have absorbed a coalition that promotes one action and demotes another.
+        # Accounts with an unusual level may be a coalition whose lies the levels explain.
         unusual = 0.9 * (1.0 - self.plain.classes[0])
         return [
             *self._most_skewed(self.places),

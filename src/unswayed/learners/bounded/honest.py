@@ -22,25 +22,25 @@ from unswayed.learners.bounded.rewards import Responses
 from unswayed.tallies import entry_users
 
 LAW_PLAYS = 10.0
-"""Weight of the log's distribution as a prior for each cell's distribution, in plays."""
+"""Prior plays with which the log's distribution enters each cell's distribution."""
 
 MOST_INFLUENCE = 3.0
 """Largest weight of an account relative to the average account, in a cell and in total."""
 
 LEAST_CORRELATION = 0.05
-"""Smallest intraclass correlation: an account's plays of a cell are at most 20 effective plays."""
+"""Smallest intraclass correlation: an account has at most 20 effective plays in a cell."""
 
 ONE_CELL_CORRELATION = 0.001
 """Intraclass correlation if too few accounts play several cells repeatedly: the fitted levels then
 model what plays have in common."""
 
 PRIOR_SIZE = 30.0
-"""Weight of a prior: in cells for the variance of cell effects, which is shrunk towards that of
-action effects, and in accounts for the share of colluders in an activity class."""
+"""Weight of a prior, in cells: the variance of cell effects is shrunk towards that of action
+effects; and in accounts, for the share of colluders in an activity class."""
 
 FEWEST = 20
-"""Smallest number of accounts among which coalitions are searched, and of repeated plays from which
-the intraclass correlation is estimated."""
+"""Smallest number of accounts among which coalitions are searched, and of repeated plays for an
+estimate of the intraclass correlation."""
 
 N_DIRECTIONS = 3
 """Largest number of taste factors besides the level (one and this many are tried, and the best by
@@ -224,12 +224,12 @@ def intraclass_correlation(rows: Responses, law: Law, trimmed: float) -> float:
     voters = voters[n_out : len(voters) - n_out]
     if repeats[voters].sum() < FEWEST:
         return ONE_CELL_CORRELATION
-    # No account counts for more than a few times the median number of plays.
+    # An account counts for at most a few times one with the median number of plays.
     votes = np.minimum(1.0, MOST_INFLUENCE * np.median(plays[voters]) / plays[voters])
     noise = float(votes @ within[voters] / (votes @ repeats[voters]))
     excess = between[voters] - (n_cells[voters] - 1.0) * noise
     own = max(float(votes @ excess / max(float(votes @ room[voters]), 1e-9)), 0.0)
-    # Scores have variance 1, but if rewards are rare, the remaining scores may not vary at all.
+    # Scores have variance 1 before trimming, but if rewards are rare, the rest may not vary at all.
     return max(own / max(own + noise, 1.0), LEAST_CORRELATION)
 
 
@@ -443,7 +443,7 @@ class Likelihoods(NamedTuple):
         needs dozens of steps if accounts have few plays.
         """
         q = weights / max(float(weights.sum()), 1e-9)
-        # Tastes diverge for accounts whose rewards no finite tilt explains.
+        # Clip, because tastes diverge if no finite tilt explains an account's rewards.
         tastes = np.clip(self.tastes, -GRID_END, GRID_END)
         values, vectors = np.linalg.eigh(before)
         root = vectors * np.sqrt(values)

@@ -20,7 +20,7 @@ from unswayed.learners.bounded.rewards import Responses
 from unswayed.tallies import entry_users
 
 CONTEXT_PLAYS = 100.0
-"""Weight of the log's variance as a prior for each context's variance, in plays."""
+"""Prior plays with which the log's variance enters each context's variance."""
 
 LENIENCE = 2.0
 """Factor on the estimated variance of cell effects, which makes shrinkage weaker."""
@@ -107,7 +107,7 @@ def cell_means(
         mass.sum(axis=1, keepdims=True) + CONTEXT_PLAYS
     )
     in_context = np.maximum(in_context, np.finfo(float).tiny ** 0.5)
-    # The excess of Σ m²(x − mean)² over the noise of plays is due to differences between accounts.
+    # What exceeds the noise of plays in Σ m²(x − mean)² is due to differences between accounts.
     centre = np.where(is_met, means, 0.0)
     pulled = np.maximum(pulls[2] - 2.0 * centre * pulls[1] + centre**2 * pulls[0], 0.0)
     room = np.maximum(pulls[0] - noise, 0.0)
@@ -159,7 +159,7 @@ def _sums(
             out[3, j] += m * m
             out[4, j] += m * m * x
             out[5, j] += m * m * x * x
-            # The mean of n plays has variance v·(1 + (n − 1)·rho)/n, with v the variance of one.
+            # With v the variance of one play, the mean of n has variance v·(1 + (n − 1)·rho)/n.
             out[6, j] += m * m * inflation / plays[p]
     return out
 

@@ -71,26 +71,27 @@ CLEAR = 50.0
 """Evidence that is required to flag a group, in nats."""
 
 HALVED = 0.5
-"""A decision depends on a group if its lead without the group is less than this fraction."""
+"""A decision depends on a group if removing the group reduces its lead to less than this
+fraction."""
 
 QUIET, LOUD = 0.1, 2.0
 """Evidence per member, in nats, that is required to flag a group on which a decision depends, and
-any other group: if the model of tastes is wrong, evidence grows with the number of accounts."""
+any other group. If the model of tastes is wrong, evidence grows with the number of accounts."""
 
 SUSPECTED = 0.35
 """Fraction of ``CLEAR`` that is required to suspect a group."""
 
 MORE, LARGEST_SHARE = 0.1, 0.49
-"""The share of members is at most ``MORE`` above the assumed one, and at most ``LARGEST_SHARE``."""
+"""Members are at most ``MORE`` above the assumed share, and at most ``LARGEST_SHARE``."""
 
 MARGIN = 1.25
 """The true share of colluders may exceed the assumed or estimated one by this factor."""
 
 MOST_ROUNDS = 8
-"""Largest number of groups that are set aside one after the other."""
+"""Largest number of rounds; each sets one group aside."""
 
 SETTLED = 0.05
-"""Level of the sign test of reviewed members: five of five suffice, four of four do not."""
+"""Level of the sign test of reviewed members: five of five equal reviews suffice, four do not."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +126,7 @@ class Group:
         """
         shift = np.nan_to_num(self.shift)
         other = means + self.shift if self.is_flagged else means - self.shift
-        # A group that lowers all actions but one is reported to raise that one.
+        # If all actions but one are lowered, that one is reported as raised.
         usual = np.median(shift, axis=1, keepdims=True) if shift.shape[1] > 2 else 0.0
         up, down = np.maximum(shift - usual, 0.0), np.maximum(usual - shift, 0.0)
         raises = bool(up.sum(axis=0).max() >= down.sum(axis=0).max())
@@ -233,7 +234,7 @@ def learn_bounded(
     means, cells = found.means, found.cells
     is_known = ~np.isnan(means)
     is_allowed = allowed_actions(guard)
-    # If no allowed action has a known mean, none is excluded.
+    # Nothing is excluded where no allowed action has a known mean.
     is_excluded = ~is_allowed & (is_allowed & is_known).any(axis=1, keepdims=True)
     plain = best_known(means)
     decisions = smallest_regret(means, found.stories, is_excluded)

@@ -178,7 +178,7 @@ def _scale(plays: FloatArray, means: FloatArray, variances: FloatArray) -> _Scal
     else:
         exact = means[variances == 0.0]
         if len(exact) < EXACT * len(means):
-            exact = exact[:0]  # these may be the rewards of bots alone
+            exact = exact[:0]  # perhaps only bots have these rewards
         common = _common_end(exact, means)
         values, counts = _values(plays, means, variances, common)
         atoms = _atoms(exact if len(exact) else values)
@@ -300,7 +300,7 @@ def split(n: float, mean: float, variance: float, common: float) -> tuple[float,
         return mean, n, mean
     if not np.isnan(common):
         far = mean - common
-        # Halves are rounded down with a tolerance, so that units of rewards do not matter.
+        # Round halves down with a tolerance, so that the unit of rewards does not matter.
         n_other = np.floor(n * far * far / (variance + far * far) + (0.5 - SAME))
         n_other = min(max(n_other, 1.0), n)
         return common, n - n_other, common + n * far / n_other

@@ -13,8 +13,8 @@ from unswayed.events.attributes import AttributeColumn
 from unswayed.learners.features.encoding import Rows
 from unswayed.policy.partition import Feature, LinearAdvice, design_rows, first_columns
 
-#: Ours: prior precisions, in plays, of shared effects, of an action's mean and of its effects. Of
-#: the last, the candidate with the smallest error on held-out users is used.
+#: Ours: prior precisions, in plays: of shared effects, of an action's mean, and candidates for that
+#: of its effects. The candidate with the smallest error on held-out users is used.
 SHARED_PENALTY = 1.0
 BASE_PENALTY = 6.0
 PENALTIES = (6.0, 24.0, 96.0, 384.0, 1536.0, 6144.0)

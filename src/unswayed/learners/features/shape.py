@@ -33,7 +33,7 @@ from unswayed.tallies.log_data import PreparedLog, digest_of
 #: Ours: minimum number of users per leaf, whatever alpha is.
 MIN_USERS = 60
 
-#: Ours: folds of users for cross-fitting advice and choice.
+#: Ours: number of folds of users for cross-fitting.
 N_FOLDS = 3
 
 #: Ours: prior plays that shrink the means of a leaf to those of the log when candidates are

@@ -59,7 +59,7 @@ HEADERS = {
         "img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "x-content-type-options": "nosniff",
-    # "no-referrer" would also hide from the service which site sent a form.
+    # "no-referrer" would hide from the service which site sent a form.
     "referrer-policy": "same-origin",
     "cache-control": "no-store",
 }
@@ -150,7 +150,7 @@ def _mapped(policy: Mapping[str, Any]) -> Iterator[tuple[str, float, list[dict[s
     rows, shares = policy["mean_rewards"], policy["context_probabilities"]
     plain = policy["source"].get("plain_means", {})
     changed = policy["source"].get("changed", {})
-    # The range of all means, with a margin: intervals may be much wider.
+    # The range of all means, with a margin; intervals may be much wider.
     means = [cell["mean"] for row in rows.values() for cell in row.values()]
     means += [mean for row in plain.values() for mean in row.values()]
     known = [mean for mean in means if mean is not None] or [0.0]
@@ -251,7 +251,7 @@ def _to(address: str) -> Response:
     return RedirectResponse(address, status_code=303, headers=HEADERS)
 
 
-#: Stands for the viewer while there are no keys; may see every campaign.
+#: The viewer if there are no keys, who may see every campaign.
 _NOBODY = Key("", EVERY_CAMPAIGN, "admin", "", 0)
 
 Show = Callable[[Call, Key], Awaitable[Response]]
@@ -404,7 +404,7 @@ async def _confirm(call: Call, viewer: Key) -> Response:
     contexts = [*served["plan"]["contexts"], *(new["policy"] if len(hashes) == 2 else ())]
 
     def plays(policy: Mapping[str, Any], context: str) -> str:
-        # A context that is a leaf of the other partition is not played.
+        # A policy with another partition does not have this context.
         otherwise = "-" if len(hashes) == 2 else policy["default_action"]
         return str(policy["policy"].get(context, otherwise))
 

@@ -80,7 +80,7 @@ class HideInCovariance(Shifting):
         part = briefing.alpha / parts
         plays = 2.0 * briefing.interactions_per_user / briefing.n_actions
         inflation = (self.threshold - 1.0 + part) / max(part * (1.0 - part), 1e-12)
-        # A part lies in its own contexts only, which have 1 / parts of the plays.
+        # A part lies only in its own contexts, with 1 / parts of the plays.
         self.sizes += np.sqrt(inflation * parts / plays) * is_own
 
 
@@ -151,7 +151,7 @@ class Framing(Shifting):
         ranked = np.sort(briefing.mean_rewards, axis=1)
         gaps = ranked[:, -1] - ranked[:, -2]
         net = 1.0 - self.decoys * (1.0 + self.reach)
-        # The pull is divided equally between best and runner-up.
+        # Half of the shift lowers the best action, half raises the runner-up.
         pull = self.strength * gaps / (2.0 * max(briefing.alpha, 1e-12) * net)
         self._pull = pull[:, None] * np.sign(self.direction)
 
@@ -212,7 +212,7 @@ class HidingOneSided(Attack):
         briefing = self.briefing
         best, runner_up = briefing.mean_rewards[context, self._ranking[context, :2]]
         if best <= runner_up:
-            return []  # ties need not be hidden
+            return []  # ties need no hiding
         visits = briefing.interactions_per_user * briefing.context_probabilities[context]
         plays = self.plays or max(1, round(visits))
         arguments = (best - runner_up, plays, briefing.alpha)
@@ -281,7 +281,7 @@ class Ladder(Shifting):
         self.sizes += self.height * rng.permutation(places)[:, None]
 
 
-# Ours: finite substitute for an edge at infinity, where trimming no longer covers the coalition
+# Ours: finite edge for coalitions so large that trimming does not remove them
 FARTHEST_EDGE = 5.0
 # Ours: maximum number of cells over all accounts that are kept in memory (0.6 GB)
 LARGEST_MEMORY = 50_000_000
@@ -377,8 +377,8 @@ class TrimEdge(Replaying):
             result: FloatArray = n * means + edge * deviations * np.sqrt(n)
             return result
 
-        # If every visit of a round compensated the whole deficit, totals would overshoot
-        # increasingly.
+        # If every visit of a round compensated the whole deficit, totals would overshoot more and
+        # more.
         rewards = total(plays + 1) - np.where(earlier == 0, self._sums[places], total(plays))
         if self.briefing.is_binary:
             rewards = (rewards > 0.5).astype(np.float64)
