@@ -23,8 +23,8 @@ R = TypeVar("R")
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a loop over arrays to machine code that is cached on disk and releases the GIL.
 
-    ``fastmath`` stays off: it measured slower on the fused sparse products, and sums must be
-    the same on every run.
+    ``fastmath`` stays off: the fused sparse products are slower with it, and sums must be the same
+    on every run.
     """
     dispatcher: Any = numba.njit(nogil=True)(function)
     cache = _cache_of(function)

@@ -136,12 +136,10 @@ class RobustMCB:
         16 bytes that key the assignment of actions; drawn afresh if not given. Keep it to check
         decisions later.
 
-    Notes
-    -----
-    Every method may be called from several threads: one lock guards what ``decide`` and ``observe``
-    change, and ``policy`` learns without it (`docs/reliability.md`). A refused request changes
-    nothing. When actions are added or removed, assignments are drawn again, and all later plays are
-    uniform; earlier plays still count (``unswayed.tallies.log_data``).
+    Notes ----- Every method may be called from several threads: one lock guards what ``decide`` and
+    ``observe`` change, and ``policy`` learns without it (`docs/reliability.md`). A rejected call
+    changes nothing. When actions are added or removed, assignments are drawn again, and all later
+    plays are uniform; earlier plays still count (``unswayed.tallies.log_data``).
 
     Attributes
     ----------
@@ -223,7 +221,7 @@ class RobustMCB:
 
     @property
     def alpha(self) -> float | Auto:
-        """The stated share of users that may collude."""
+        """The assumed share of colluders."""
         return self._options.alpha
 
     @property
@@ -282,7 +280,7 @@ class RobustMCB:
         """Record the reward of one play.
 
         Every call counts: a reward reported twice counts twice. In a frequent context an action
-        that was not assigned to the user is refused, or counts as a play of the warm-up; in other
+        that was not assigned to the user is rejected, or counts as a play of the warm-up; in other
         contexts every action is accepted, because any of them may have been decided. Where callers
         cannot be trusted to report each decision once, use the service, whose decisions have ids.
         """
@@ -428,7 +426,7 @@ class RobustMCB:
     # The conventions of scikit-learn
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002  # as scikit-learn
-        """Return the parameters it was made with, all but the secret; actions as they are now."""
+        """Return the constructor's parameters without the secret, with the current ``actions``."""
         own = {
             "actions": None if self._actions is None else list(self._actions),
             "contexts": list(self._declared_contexts),
@@ -531,7 +529,7 @@ class RobustMCB:
     def remove_action(self, action: Label) -> None:
         """Never play an action again: its plays no longer count, and ``policy`` learns again.
 
-        Later rewards for it are refused.
+        Later rewards for it are rejected.
         """
         with self._lock:
             actions = self._action_labels()
@@ -606,9 +604,9 @@ class RobustMCB:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> RobustMCB:
-        """Return the learner that ``save`` wrote; it continues where that one stopped.
+        """Return the learner that ``save`` wrote, to continue where it stopped.
 
-        ``policy_`` is there again; ``estimates_`` and attributes derived from it require a call of
+        ``policy_`` is restored; ``estimates_`` and attributes derived from it require a call of
         ``policy``.
         """
         name = os.fspath(path)

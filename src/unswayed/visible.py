@@ -97,7 +97,7 @@ def shown(cell: Cell) -> str:
 
 
 def number(value: float, digits: int = 3, *, sign: str = "") -> str:
-    """Return a number with so many significant digits, without an exponent if it stays readable.
+    """Format a number with ``digits`` significant digits, without an exponent if it is readable.
 
     >>> number(2.822e-05), number(1030.4), number(0.25, sign="+"), number(4.459e-21)
     ('0.0000282', '1,030', '+0.25', '4.46e-21')

@@ -1,6 +1,6 @@
 """Audits of logs in which the server chose the actions, based on the learner's coalitions.
 
-The actions that an account met carry no information; its rewards do. The score is the
+The actions that an account was shown carry no information; its rewards do. The score is the
 log-likelihood ratio of the rewards under the models of a coalition and of honest users. Its null
 distribution is obtained by permuting rewards among accounts that are not flagged.
 """
@@ -88,7 +88,7 @@ class Agreement(NamedTuple):
 def find_agreement(
     tallies: UserTallies, estimates: Estimates, *, rng: np.random.Generator
 ) -> Agreement:
-    """Score every account by the model of the coalitions in the ``estimates`` of the learner."""
+    """Score every account by the coalition model in the learner's ``estimates``."""
     model: Model = estimates.model
     by_coalition = np.concatenate(tallies.blocks.map_blocks(_evidence, model), axis=1)
     evidence = by_coalition.max(axis=0, initial=0.0)
@@ -149,7 +149,7 @@ def audit_server(
 ) -> Audit:
     """Audit a log in which the server chose the actions.
 
-    The ``stated`` share is the upper end of the interval if nothing is found; the search does not
+    The share ``stated`` is the upper end of the interval if nothing is found; the search does not
     depend on it.
     """
     events, tallies = log.events, log.tallies

@@ -11,16 +11,17 @@ ratings is τ² + σ²/n, where τ² is the variance between honest accounts and
 ratings of one account. Both estimates are robust, so that a minority of colluders does not inflate
 them.
 
-*Targets* are pairs of an item and a rating whose givers deviate from other accounts in the same
-way. An account that is paid for one item hides it among others, which it rates at random or at
-their means. Two such accounts share few ratings, and each could be honest. But they all gave the
-target the same rating, and what they have in common shows in the mean over its givers: if fifty
-accounts deviate by 1.5 standard deviations each, their mean deviates by ten of its standard errors.
+*Targets* are pairs of an item and a rating whose givers (accounts that gave this rating) deviate
+from other accounts in the same way. An account that is paid for one item hides it among others,
+which it rates at random or at their means. Two such accounts share few ratings, and each could be
+honest. But they all gave the target the same rating, and what they have in common shows in the mean
+over its givers: if fifty accounts deviate by 1.5 standard deviations each, their mean deviates by
+ten of its standard errors.
 
 1. *Givers.* For each target, the mean of its givers' habits, each computed without this rating.
 2. *Null distribution.* Accounts that give similarly popular items the same rating are similar for
-   honest reasons. So the means are centred and scaled by those of such ratings. The statistic T is
-   the squared Mahalanobis length.
+   honest reasons. So the means are centred and scaled by the means of such ratings. The statistic T
+   is the squared Mahalanobis length.
 3. *Members.* The log-likelihood ratio of a giver's habits under the mean of the other givers and
    under that of all accounts. The largest ratio of an account counts.
 """

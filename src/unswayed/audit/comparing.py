@@ -66,7 +66,7 @@ def parsed_moment(text: str) -> float:
 
 
 def earlier_rows(events: Events, since: str) -> BoolArray:
-    """Return which events were before a moment; raise if the log has no times."""
+    """Return a mask of the events before a moment; raise if the log has no times."""
     moment, times = parsed_moment(since), events.times
     if times is None or not np.isfinite(times).any():
         raise InputError(
@@ -154,7 +154,7 @@ def _means(events: Events, labels: list[Label]) -> tuple[FloatArray, FloatArray]
 
 
 def part_of(events: Events, rows: BoolArray) -> Events:
-    """Return some events, without accounts that have none of them."""
+    """Return a subset of the events, without the accounts that have none in it."""
     users, codes = np.unique(events.users[rows], return_inverse=True)
     return replace(
         events.rows(rows),

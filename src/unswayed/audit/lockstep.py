@@ -118,12 +118,12 @@ class Ratings(NamedTuple):
 
     @property
     def activity(self) -> IntArray:
-        """How many items each account rated; shape (n_users,)."""
+        """Number of items that each account rated; shape (n_users,)."""
         return np.diff(self.indptr)
 
     @property
     def said_by(self) -> IntArray:
-        """How many accounts have each key; shape (n_keys,)."""
+        """Number of accounts that gave each key; shape (n_keys,)."""
         return np.diff(self.starts)
 
 

@@ -235,7 +235,7 @@ class AuditedLog:
         """Return the items with significantly shifted means, the largest shift first.
 
         An item's mean is the average of its means by context, weighted by plays. The robust mean
-        has the same weights of contexts, and weighted accounts.
+        has the same context weights, and weights the accounts, too.
         """
         (plays, means), (_, robust) = map(self.cell_means, (np.ones_like(weights), weights))
         total = np.maximum(plays.sum(axis=0), 1.0)

@@ -41,7 +41,7 @@ class Regime:
 
 
 def regime_of_log(tallies: UserTallies, summary: LogSummary, wanted: RegimeName) -> Regime:
-    """Return who chose the actions: as stated, or as inferred from the log.
+    """Return who chose the actions, as given or as inferred from the log.
 
     Propensities indicate the server, and so does uniform play. Users who choose for themselves
     rarely choose an item twice, and play many items unevenly.

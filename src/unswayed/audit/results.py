@@ -53,8 +53,8 @@ class GroupCard:
     """A group of accounts.
 
     ``items`` are those on which members and others differ most: ``action``, ``members`` who met it,
-    ``members_mean``, ``others_mean``. ``timeline`` has when equal steps of time start, and the
-    events of ``members`` and of ``others`` in each; None without times.
+    ``members_mean``, ``others_mean``. ``timeline`` has the starts of equal time steps, and the
+    numbers of events of ``members`` and ``others`` in each; None without times.
     """
 
     id: str
@@ -387,7 +387,7 @@ FLAGGED_WHERE_USERS_CHOSE = 0.004
 
 
 class Alarm(NamedTuple):
-    """Whether a limit was exceeded, why, and the minimum number of accounts that can do that."""
+    """Whether and why an alarm is raised, and the minimum number of accounts that can raise it."""
 
     raised: bool
     reasons: tuple[str, ...]

@@ -100,7 +100,7 @@ class _Subcommands(TyperGroup):
 
 
 def subcommand(name: str) -> Any:
-    """Import a subcommand, and return it as click runs it."""
+    """Import a subcommand, and return it as a click command."""
     function = name.replace("-", "_")
     single = typer.Typer(**_STYLE)
     single.command(name)(expanded(getattr(import_module(f"unswayed.cli.{function}"), function)))

@@ -94,7 +94,7 @@ def asking(address: str, campaign: str, key: str | None) -> Iterator[Client]:
 
 
 def expanded(command: Command) -> Command:
-    """Return a command for typer: its docstring describes the options, dataclasses are groups.
+    """Return a command for typer, with help from its docstring and options from dataclasses.
 
     An option is described by a line ``name: help`` or ``name (METAVAR): help`` of the docstring,
     with indented lines to continue it, or as numpydoc does. Each field of a dataclass parameter

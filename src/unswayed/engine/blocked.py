@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 class Blocked(Generic[Block]):
     """Blocks in a fixed order, in this process or on a cluster.
 
-    Results are the same bits wherever the blocks are: each block is processed by one thread, the
+    Results are bit-identical wherever the blocks are: each block is processed by one thread, the
     number of blocks does not depend on the workers, and results come in block order.
 
     >>> blocks = Blocked.here([np.array([1.0, 2.0]), np.array([3.0])], sizes=(2, 1))
@@ -116,7 +116,7 @@ class Blocked(Generic[Block]):
     ) -> Blocked[Other]:
         """Like ``map_blocks``, but the results stay on the workers as new blocks.
 
-        They have the same rows, unless ``sizes`` gives the remaining numbers.
+        They have as many rows as before, unless ``sizes`` gives new numbers.
         """
         handles = self._submitted(function, broadcast, rows)
         return Blocked(self.workers, handles, self.sizes if sizes is None else sizes)

@@ -61,7 +61,7 @@ class DaskWorkers(Workers):
     """The workers of a Dask cluster; a handle is a future.
 
     Results come from ``client.submit`` of repeatable functions, never from ``scatter``: Dask can
-    then recompute the results of a lost worker, with the same bits.
+    then recompute the results of a lost worker, bit for bit.
     """
 
     client: Any

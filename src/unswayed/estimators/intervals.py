@@ -142,7 +142,7 @@ def bounded_mean_intervals(
     """Return an interval for the expected value of good points with a known range or deviation.
 
     An interval is infinite if a group without a range may be half bad, or if its points contradict
-    the stated bounds. Parameters are those of ``mean_intervals``; ``value_range``, the smallest and
+    the given bounds. Parameters are those of ``mean_intervals``; ``value_range``, the smallest and
     the largest value that a good point can have; and ``deviation``, its largest standard deviation.
     At least one of the two is required.
 

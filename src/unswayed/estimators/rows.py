@@ -42,7 +42,7 @@ def as_rows(matrix: RowMatrix) -> tuple[Rows, FloatArray | None]:
     """Check a matrix; return its rows and the origin that was subtracted from each of them.
 
     The column medians are subtracted from dense rows; otherwise a large common offset would lose
-    the spread of the rows in rounding errors. The origin of all other rows is None.
+    the spread of the rows in rounding errors. For other input the origin is None.
     """
     origin = None
     if isinstance(matrix, Rows):  # for example those of a cluster

@@ -1,8 +1,9 @@
 """Filters that estimate the mean of rows with bounded covariance.
 
 The spectral filter scores rows along the direction of largest variance, the quantum-entropy filter
-along all suspicious directions of a round at once. First come their parts: weighted quantiles and
-heavy tails, the top eigenpair of an operator given by its products, and the limit for honest rows.
+along all suspicious directions of a round at once. The module begins with their parts: weighted
+quantiles and heavy tails, the top eigenpair of an operator given by its products, and the limit for
+honest rows.
 """
 
 from __future__ import annotations
@@ -514,7 +515,7 @@ def _first(amounts: FloatArray, room: float) -> FloatArray:
 def spectral_filter(
     matrix: RowMatrix, *, alpha: float, row_weights: ArrayLike | None = None
 ) -> MeanEstimate:
-    """Estimate a mean vector after weighing down rows that spread too far in some direction.
+    """Estimate a mean vector after down-weighting rows that are outliers in some direction.
 
     Each round finds the direction of largest variance. If honest noise explains it, the weighted
     mean is returned. Otherwise each tail of the projections is compared with that of a normal

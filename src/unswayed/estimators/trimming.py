@@ -197,7 +197,7 @@ def cuts(n_points: IntArray, n_bad: IntArray) -> IntArray:
 def sort_within_groups(
     points: FloatArray, members: IntArray, n_groups: int
 ) -> tuple[FloatArray, IntArray]:
-    """Return the points by group and ascending within it, and where each group starts."""
+    """Return the points sorted by group and then by value, and where each group starts."""
     starts = np.zeros(n_groups + 1, np.int64)
     for group in members:
         starts[group + 1] += 1
@@ -258,9 +258,9 @@ def lugosi_mendelson_mean(
 ) -> UnivariateEstimate:
     """Estimate a mean by clipping one half of the points at quantiles of the other half.
 
-    ``rng`` draws the split; the order of the points does not matter, and one of an odd number is
-    omitted. ``alpha`` is the share η of bad points among them, ``failure_probability`` is δ, and
-    there must be enough points that 8η + 12 log(4/δ)/N is below 1/2.
+    ``rng`` draws the split; the order of the points does not matter, and if their number is odd,
+    one is omitted. ``alpha`` is the share η of bad points among them, ``failure_probability`` is δ,
+    and there must be enough points that 8η + 12 log(4/δ)/N is below 1/2.
 
     Guarantee (Lugosi and Mendelson 2021, Theorem 1): for good points with variance σ², an error of
     O(σ (sqrt(η) + sqrt(log(1/δ)/N))) with probability 1 − δ.

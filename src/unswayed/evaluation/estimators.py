@@ -65,7 +65,7 @@ Z = float(special.ndtri((1.0 + CONFIDENCE) / 2.0))
 
 
 class Terms(NamedTuple):
-    """Terms of a value or of an uplift, one per event each."""
+    """Terms of a value or of an uplift, one per event."""
 
     users: npt.NDArray[np.integer]  # codes
     expected: FloatArray  # Σ_a π(a|s) m(s, a)
@@ -113,7 +113,7 @@ def mean_of(
 
 
 def cell_means(events: Events, user_weights: FloatArray) -> FloatArray:
-    """Return mean rewards of all cells; where nothing is known, the context's or log's.
+    """Return the mean reward of each cell, or of its context or the log if there are no plays.
 
     Shape (n_contexts, n_actions + 1); the last column is for actions that the log does not have.
     """

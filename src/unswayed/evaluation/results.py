@@ -30,7 +30,8 @@ FITTINGS: dict[Fitting, str] = {
 class EvaluatedBy:
     """Doubly robust estimates for all users or for honest users.
 
-    ``sampling`` is the uplift with an interval that allows for chance only: if nobody lies unseen.
+    ``sampling`` is the uplift with an interval that allows for chance only, not for undetected
+    lies.
     """
 
     robust: bool
@@ -163,7 +164,7 @@ class Evaluation:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
+        """Return the evaluation as plain JSON values."""
         return {
             "statement": self.statement,
             "estimates": [_plain(one) for one in self.estimates],

@@ -17,7 +17,7 @@ ONE_CONTEXT = "all"  # Label of the only context of a log without a context colu
 
 
 def check_bad_rows(choice: str) -> None:
-    """Reject anything but "error" (refuse bad rows) and "drop" (leave them out)."""
+    """Reject anything but "error" (reject bad rows) and "drop" (leave them out)."""
     if choice not in ("error", "drop"):
         raise InputError(f"{option('--on-bad-rows')} is error or drop, not {choice!r}.")
 
@@ -152,7 +152,7 @@ class Columns:
 
     @property
     def edges(self) -> dict[str, tuple[float, ...]]:
-        """The inner edges of the bins whose edges are known."""
+        """The inner edges of the bins of each column, where they are known."""
         return {column: cuts for column, cuts in self.bins.items() if isinstance(cuts, tuple)}
 
     @property
@@ -196,7 +196,7 @@ def check_repeats(names: Sequence[str], *, where: str) -> None:
 
 
 def parsed_bins(texts: Sequence[str]) -> dict[str, int]:
-    """Return column to number of bins from texts such as ``price:10``.
+    """Return a mapping of columns to numbers of bins, from texts such as ``price:10``.
 
     >>> parsed_bins(["price:10", "age:4"])
     {'price': 10, 'age': 4}

@@ -49,7 +49,7 @@ class Labels:
 
     @classmethod
     def of(cls, labels: Iterable[object]) -> Labels:
-        """Return the labels in the order given; repeats and mixed types are refused."""
+        """Return the labels in the order given; reject repeats and mixed types."""
         check_list(labels, "a list of labels")
         listed = [_plain(label) for label in labels]
         result = cls(as_label_array(listed))
@@ -141,7 +141,7 @@ def check_list(values: object, role: str) -> None:
 
 
 def as_label_array(labels: Sequence[Any]) -> IntArray | npt.NDArray[np.object_]:
-    """Return labels as an array of integers or of objects of one type; others are refused."""
+    """Return labels as an array of integers or of objects of one type; reject others."""
     if all(type(label) is int for label in labels):
         try:
             return np.array(labels, dtype=np.int64)

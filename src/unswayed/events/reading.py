@@ -34,7 +34,7 @@ class Provenance:
     """Source, size and columns of a log that was read.
 
     ``bad_rows`` counts the rows that were left out by reason; ``first_bad`` is the number of the
-    first one, counted from 1, if bad rows are to be refused.
+    first one, counted from 1, if bad rows are to be rejected.
     """
 
     source: str
@@ -80,7 +80,7 @@ class Provenance:
         return self.n_rows - sum(self.bad_rows.values())
 
     def check_usable(self) -> None:
-        """Reject a log without usable rows, or with bad rows if these are to be refused."""
+        """Reject a log without usable rows, or with bad rows if these must be rejected."""
         if self.n_rows == 0:
             raise InputError(f"{self.source} has no rows; nothing can be learned from it.")
         if self.first_bad is not None:
@@ -96,7 +96,7 @@ class Provenance:
             )
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
+        """Return the provenance as plain JSON values."""
         return {
             "source": self.source,
             "rows": self.n_rows,
@@ -109,7 +109,7 @@ class Provenance:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Provenance:
-        """Return what ``to_json`` wrote."""
+        """Return the provenance that ``to_json`` wrote."""
         try:
             return cls(
                 str(value["source"]),
@@ -184,12 +184,10 @@ def read_events(
         Whether events must have a time, which they then carry. Rows without one, and with one in
         the future, cannot be used.
 
-    Notes
-    -----
-    Contexts and actions are coded in the order of their labels, users in the order of a hash of
-    their labels. So codes depend on the set of labels alone, and not on the order of the rows or
-    the way a log is cut into files. A log that needs more than three quarters of the free memory is
-    refused before its arrays are made.
+    Notes ----- Contexts and actions are coded in the order of their labels, users in the order of a
+    hash of their labels. So codes depend on the set of labels alone, and not on the order of the
+    rows or the way a log is cut into files. A log that needs more than three quarters of the free
+    memory is rejected before its arrays are made.
 
     Examples
     --------
@@ -508,7 +506,7 @@ def is_numeric(kind: str) -> bool:
 
 
 def attribute_sql(types: Mapping[str, str], column: str, *, is_number: bool | None = None) -> str:
-    """Return SQL for an attribute as DOUBLE or VARCHAR; its type decides which, unless given."""
+    """Return SQL for an attribute as DOUBLE or VARCHAR, by the column's type unless given."""
     kind = types[column]
     if is_number is None:
         is_number = is_numeric(kind)
@@ -599,7 +597,7 @@ def seconds_sql(log: OpenLog, column: str) -> str:
 
 
 def number_sql(log: OpenLog, column: str, role: str, *, may_be_words: bool = False) -> str:
-    """Return SQL for a column as numbers, NULL if invalid; refuse a text column without numbers.
+    """Return SQL for a column as numbers, NULL if invalid; reject a text column without numbers.
 
     With ``may_be_words`` such a column is accepted: it may be one part of a larger log.
     """

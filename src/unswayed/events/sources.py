@@ -417,7 +417,7 @@ def is_database(address: str) -> bool:
 
 
 def query_rows(address: str, query: str) -> pa.Table:
-    """Return the rows of one SELECT, or refuse them when they do not fit into memory.
+    """Return the rows of one SELECT; raise if they do not fit into memory.
 
     Addresses are ``duckdb:///file.db`` (``duckdb://`` for none), ``sqlite:///file.db`` or
     ``postgresql://user@host/database``. Files are opened for reading only.

@@ -18,7 +18,7 @@ from unswayed.events.hashing import bits, label_hashes, row_hashes, user_hashes
 def capped(events: Events, *, max_interactions: int) -> Events:
     """Keep at most ``max_interactions`` events of each user, chosen by a hash of the event.
 
-    The model bounds the ratio of interactions between users, c_L; this enforces it. Events of a
+    The model bounds c_L, the ratio of interactions between users; the cap enforces it. Events of a
     user are ranked by a hash of their labels, reward and propensity, and of a running number among
     equal ones, so the kept events are a pseudo-random sample. The sample depends neither on the
     order of the log nor on other users, so a block of users can be capped independently.

@@ -113,7 +113,7 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
 
 
 def strongest_attacks(rows: Iterable[Row]) -> dict[int, str]:
-    """Return for each cell number with a pilot the attack with the largest mean value.
+    """Return the attack with the largest mean value for each cell number with a pilot.
 
     Ties go to the usually strongest attack, otherwise to the last by name, so that the choice
     depends only on the rows.
@@ -125,7 +125,7 @@ def strongest_attacks(rows: Iterable[Row]) -> dict[int, str]:
 
 
 def tied_attacks(rows: Iterable[Row]) -> dict[int, tuple[str, ...]]:
-    """Return for each cell number with a pilot all attacks with the largest mean value, by name."""
+    """Return all attacks with the largest mean value, sorted, for each cell number with a pilot."""
     values: dict[int, dict[str, list[float]]] = {}
     for row in rows:
         if row["stage"] == PILOT:

@@ -87,7 +87,7 @@ class RewardBound:
         return f"worst-case intervals hold if {self.words()}, as stated."
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
+        """Return the bound as plain JSON values."""
         return {
             "reward_range": None if self.range is None else list(self.range),
             "reward_deviation": self.deviation if self.has_deviation else None,
@@ -99,7 +99,7 @@ class RewardBound:
 def reward_bound(
     reward_range: str | Sequence[float] | None, reward_deviation: float | None
 ) -> RewardBound:
-    """Check the stated range and deviation, and return them.
+    """Check the given range and deviation, and return them as a bound.
 
     >>> reward_bound("1,5", None)
     RewardBound(low=1.0, high=5.0, deviation=inf, is_assumed=False)
@@ -175,7 +175,7 @@ UNEVEN = 1e-6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
-    """Which contexts gave each user one fixed action, and how many users each action got there.
+    """Contexts in which each user has one fixed action, and the number of users of each action.
 
     In contexts that are not sticky, each play is uniform over the actions. ``group_sizes`` are the
     numbers of users in I_{s,a}; they matter in sticky contexts only, and include users who never

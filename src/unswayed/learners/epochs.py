@@ -104,7 +104,7 @@ def next_plan(
 
     A coalition stays down-weighted for one epoch after it was last detected: decisions that would
     otherwise change are kept, and their contexts explore at the highest rate. Otherwise borderline
-    detections would make the policy flicker.
+    detections would change the policy back and forth.
     """
     if list(policy.action_labels) != list(plan.actions):
         raise InputError(

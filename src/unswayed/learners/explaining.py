@@ -39,8 +39,8 @@ def named_lies(lies: list[dict[str, Any]], policy: Policy) -> list[dict[str, Any
 
     Each has a ``direction`` ("up" or "down"), the estimated number of ``accounts``, the
     ``actions``, and ``by_context`` if the action differs between contexts. If the method reports
-    them, there are its ``status`` ("flagged" or "suspected"), the evidence in ``nats`` and the
-    decisions ``turned``.
+    them, ``status`` ("flagged" or "suspected"), the evidence in ``nats`` and the number of
+    decisions ``turned`` are included.
     """
     named = []
     for lie in lies:

@@ -223,7 +223,7 @@ class Exploration:
     def restore(
         self, sticky: list[bool] | None, plays: IntArray, phases: Mapping[str, Tallies]
     ) -> None:
-        """Restore the state of ``to_json``, ``plays`` and ``phases``; labels are registered."""
+        """Restore the state of ``to_json``, ``plays`` and ``phases``; labels must be registered."""
         if len(plays) != self.n_users or (plays < 0).any():
             raise ValueError("there must be one non-negative number of plays for each user")
         if sticky is not None and len(sticky) != self.n_contexts:

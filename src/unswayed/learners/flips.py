@@ -43,8 +43,8 @@ class Certificate(StrEnum):
 class FlipBounds:
     """Bounds on the smallest share of accounts whose removal or replacement changes a decision.
 
-    Shapes (n_contexts,). ``held`` is the lower bound under the condition that no context changes
-    its estimator and the origin of rewards does not move; it equals ``lower`` unless the
+    Arrays have shape (n_contexts,). ``held`` is the lower bound under the condition that no context
+    changes its estimator and the origin of rewards does not move; it equals ``lower`` unless the
     certificate is ``CONTEXT_STEP``.
     """
 

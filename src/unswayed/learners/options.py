@@ -156,7 +156,7 @@ class LearnOptions:
 
     @property
     def rewards(self) -> RewardBound:
-        """The stated bound on rewards."""
+        """The given bound on rewards."""
         return reward_bound(self.reward_range, self.reward_deviation)
 
     def _check_features(self) -> None:

@@ -46,7 +46,7 @@ def read_object(path: str | os.PathLike[str], kind: str, *, format_name: str) ->
 
 
 def check_version(value: Mapping[str, Any], kind: str, *, format_name: str, version: int) -> None:
-    """Refuse an object of another format or of a version that this program does not read."""
+    """Reject an object of another format or of a version that this program does not read."""
     if value.get("format") != format_name:
         raise InputError(f"this is not a {kind}: its 'format' is not {format_name!r}.")
     if value.get("version") != version:

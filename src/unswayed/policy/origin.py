@@ -61,7 +61,7 @@ class Origin:
         return cls(digest.hexdigest(), "".join(marks), *times)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
+        """Return the origin as plain JSON values."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod

@@ -296,7 +296,7 @@ Nodes = tuple[Split | None, ...]
 
 
 def single_split(feature: int, branches: Sequence[Sequence[int]]) -> Nodes:
-    """Return a tree of one split with a leaf per branch; a single leaf below two branches."""
+    """Return a tree of one split with a leaf per branch, or a single leaf for one branch."""
     if len(branches) < 2:
         return (None,)
     children = range(1, len(branches) + 1)
@@ -356,7 +356,7 @@ class Partition:
 
     @cached_property
     def depths(self) -> list[int]:
-        """How many splits are above each node."""
+        """Number of splits above each node."""
         depths = [0] * len(self.nodes)
         for place, node in enumerate(self.nodes):
             for child in () if node is None else node.children:
@@ -412,7 +412,7 @@ class Partition:
         return [node.steps() if node else {} for node in self.nodes]
 
     def leaf(self, attributes: Mapping[str, Any]) -> str | None:
-        """Return the rule of the leaf of some attributes; None if a split does not know a value.
+        """Return the rule of the leaf of some attributes; None if a value is unknown to a split.
 
         Every attribute has to be given; None stands for a missing value. Other attributes are
         ignored.

@@ -214,7 +214,7 @@ class EpochPlan:
 
 
 def check_campaign(campaign: object) -> None:
-    """Refuse names of campaigns that are empty or not valid Unicode text."""
+    """Reject names of campaigns that are empty or not valid Unicode text."""
     if not isinstance(campaign, str) or not campaign:
         raise InputError(f"the campaign is {campaign!r}; give it a name.")
     try:
@@ -329,11 +329,11 @@ class Decider:
         return row.rulings[_slot(self._draws, digest, play, row.drawing)]
 
     def digests(self, users: Iterable[Label]) -> Digests:
-        """Return the digests of users for ``places_of``; shape (n,)."""
+        """Return the digests of users, as ``places_of`` takes them; shape (n,)."""
         return np.array([self._digest(user) for user in users], np.int64).view(np.uint64)
 
     def places_of(self, users: Digests, contexts: IntArray, plays: IntArray) -> IntArray:
-        """``decide`` for many plays; returns positions in ``ruled``, shape (n,).
+        """Decide many plays at once; return positions in ``ruled``, shape (n,).
 
         Users are given by ``digests``, contexts by codes, the positions in ``plan.contexts``.
         """

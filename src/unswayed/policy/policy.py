@@ -463,7 +463,7 @@ class Policy:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Policy:
-        """Return the policy that ``to_json`` wrote; refuse anything else."""
+        """Return the policy that ``to_json`` wrote; reject anything else."""
         check_version(value, "policy", format_name=FORMAT, version=VERSION)
         for key, whose in (("personal", "single users"), ("groups", "groups of users")):
             if value.get(key) is not None:

@@ -36,7 +36,7 @@ def page(
 ) -> str:
     """Return a page whose security policy only allows ``SCRIPT`` and no network.
 
-    It starts with its subject, the answer in a box with the class ``kind``, and ``numbers`` with
+    It starts with the title, the answer in a box with the class ``kind``, and ``numbers`` with
     their meanings.
     """
     style, script = (
@@ -80,7 +80,7 @@ def write_page(text: str, path: Path) -> None:
 
 
 def section(title: str, *parts: str) -> str:
-    """Return a section with its heading, which the contents list up to a colon."""
+    """Return a section; the table of contents shows its heading up to a colon."""
     place = re.sub(r"[^a-z0-9]+", "-", title.partition(":")[0].lower()).strip("-")
     return f'<section id="{place}"><h2>{text_of(title)}</h2>{"".join(parts)}</section>'
 

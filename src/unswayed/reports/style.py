@@ -71,7 +71,7 @@ LOOKS = {
 
 
 def look_of(algorithm: str) -> Look:
-    """Return the style of an algorithm; unknown names get that of the project's own."""
+    """Return the style of an algorithm; unknown names get that of the project's own learner."""
     own = Look(label=f"Ours ({algorithm})", colour=VERMILION, marker="*")
     return LOOKS.get(algorithm, own)
 

@@ -42,7 +42,7 @@ def text_of(value: object, most: int = 200) -> str:
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Return at most so many round numbers within a range.
+    """Return at most about ``most`` round numbers within a range.
 
     >>> ticks(0.0, 0.93), ticks(-2.0, 7.0)
     ([0.0, 0.2, 0.4, 0.6, 0.8], [-2.0, 0.0, 2.0, 4.0, 6.0])
@@ -67,7 +67,7 @@ def bars(
 ) -> str:
     """Draw a horizontal bar for each label and value, from zero.
 
-    ``kinds`` are classes of the bars; by default the direction has a colour.
+    ``kinds`` are classes of the bars; by default they depend on the sign of the value.
     """
     values = [value for _, value in rows]
     low, high = min([0.0, *values]), max([0.0, *values])
@@ -120,10 +120,10 @@ def timeline(
 def intervals(
     rows: Sequence[tuple[str, Sequence[tuple[str, Sequence[float]]]]], *, title: str
 ) -> str:
-    """Draw intervals on one axis, those of one label below each other.
+    """Draw intervals on one axis, the intervals of one label below each other.
 
-    Each row has a label and pairs of a colour class and a mean with both ends; infinite ends reach
-    the edge.
+    Each row is a label and a list of (colour class, (mean, low, high)); infinite ends reach the
+    edge.
     """
     numbers = [x for _, some in rows for _, found in some for x in found[:3] if math.isfinite(x)]
     low, high = min(numbers, default=0.0), max(numbers, default=1.0)

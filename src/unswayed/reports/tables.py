@@ -58,10 +58,10 @@ _UNSAFE = re.compile(
 def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, note: str | None = None
 ) -> None:
-    """Print a table to standard output; columns that hold only numbers are set to the right.
+    """Print a table to standard output; columns that hold only numbers are right-aligned.
 
-    Numbers and words are never broken. A table that is too wide loses its frame; if it is still too
-    wide, each row is printed as a list of its cells.
+    Numbers and words are never broken. A table that is too wide is printed without its frame; if it
+    is still too wide, each row is printed as a list of its cells.
     """
     console = _console()
     texts = [[visible(shown(cell), most=LABEL_LENGTH) for cell in row] for row in rows]
@@ -102,7 +102,7 @@ def print_table(
 
 
 def print_some(title: str, table: Table, *, n_rows: int | None = None, more: str = "") -> None:
-    """Print the first rows of a table, if it has any, and the number of the others."""
+    """Print the first rows of a table, if it has any, and how many more there are."""
     if table.rows:
         hidden = (len(table.rows) if n_rows is None else n_rows) - SHOWN
         note = f"And {hidden:,} more. {more}".rstrip() if hidden > 0 else None

@@ -76,10 +76,11 @@ def refusal_of(error: BaseException, what: str) -> Refusal:
 async def read_body(
     service: Service, headers: Headers, receive: Receive, most: int | None = None
 ) -> bytes:
-    """Return the body of a request; refuse one that is too large or incomplete.
+    """Return the body of a request; reject one that is too large or incomplete.
 
-    ``most`` overrides the server's limit in bytes. A body with a stated length is refused before it
-    is read. Further pieces of bodies are refused while all unfinished bodies are too large in sum.
+    ``most`` overrides the server's limit in bytes. A body with a declared length is rejected before
+    it is read. Further pieces of bodies are rejected while the total size of unfinished bodies is
+    too large.
     """
     largest = service.server.max_request_bytes
     most = largest if most is None else most

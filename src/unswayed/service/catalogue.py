@@ -58,7 +58,7 @@ def campaigns(connection: Connection, **equal: str) -> list[Campaign]:
 
 
 def campaign(connection: Connection, name: str) -> Campaign:
-    """Return a campaign; refuse an unknown name."""
+    """Return a campaign; reject an unknown name."""
     found = campaigns(connection, name=name)
     if not found:
         raise unknown_campaign(name)

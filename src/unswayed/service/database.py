@@ -282,7 +282,7 @@ def _marks(rows: Sequence[Row]) -> str:
 
 
 def make_tables(connection: Connection, types: Mapping[str, str], *, migrates: bool) -> None:
-    """Create missing tables; refuse a store of another format."""
+    """Create missing tables; reject a store of another format."""
     for table, (key, others) in _TABLES.items():
         columns = [f"{column} NOT NULL" for column in f"{key}, {others}".strip(", ").split(", ")]
         if key:

@@ -152,7 +152,7 @@ class Ranking:
 
 
 def checked_list(names: Sequence[str | int], actions: Labels) -> frozenset[str]:
-    """Return a caller's eligible actions, or refuse the list."""
+    """Return a caller's eligible actions; reject an invalid list."""
     if len(actions) > MOST_ACTIONS:
         text = f"'actions' can be used in campaigns of up to {MOST_ACTIONS:,} actions."
         raise Refusal(422, "too_many_actions", text)
@@ -230,7 +230,7 @@ class Serving(Campaign, frozen=True, eq=False):
         return max(now_ms(), self.created_ms)
 
     def decided(self, request: DecideRequest, time_ms: int) -> Record:
-        """Return the decision for a request, or refuse it."""
+        """Return the decision for a request, or raise a ``Refusal``."""
         id_ = _new_id(time_ms)
         user = str(request.user)
         if not 0 < len(user) <= _SURELY_SHORT or not user.isprintable():
@@ -345,7 +345,7 @@ def play_of(id_: bytes) -> int:
 
 
 def read_attributes(settings: Settings, given: Mapping[str, Any]) -> Attributes:
-    """Return the attributes of a request as they are recorded, or refuse them.
+    """Return the attributes of a request as they are recorded; reject invalid ones.
 
     Omitted attributes are missing values. If bins are declared, a number becomes the lower edge of
     its bin; if levels are declared, any other value becomes ``OTHER_LEVEL``.
@@ -389,7 +389,7 @@ def _refused(message: str) -> Refusal:
 
 
 def leaf_of(partition: Partition, attributes: Attributes) -> str | None:
-    """Return the leaf of recorded attributes; None if a split does not know a value."""
+    """Return the leaf of recorded attributes; None if a value is unknown to a split."""
     placed: dict[str, Any] = {}
     for feature in partition.features:
         value = attributes.get(feature.name)

@@ -75,7 +75,7 @@ def remove_key(connection: Connection, campaign: str, key_id: str) -> None:
 
 
 def key_of(presented: str, keys: Mapping[str, Key]) -> Key:
-    """Return the key that a caller presented, or refuse it, in constant time."""
+    """Return the key that a caller presented, compared in constant time; reject unknown keys."""
     parts = presented.split("_", 2)
     key = keys.get(parts[1]) if len(parts) == 3 else None
     given = _hash(presented)
@@ -112,7 +112,7 @@ class Rates:
         self._buckets: dict[str, tuple[float, float]] = {}
 
     def take(self, caller: str) -> None:
-        """Count a request, or refuse it with 429."""
+        """Count a request, or reject it with status 429."""
         now = time.monotonic()
         room, then = self._buckets.get(caller, (self._per_second, now))
         room = min(room + (now - then) * self._per_second, self._per_second)

@@ -372,7 +372,7 @@ def pseudonym(secret: bytes, campaign: str, user: str) -> str:
 
 
 def forgotten_of(connection: Connection, name: str) -> dict[str, int]:
-    """Return, for the pseudonym of each deleted user, the time before which tokens are refused."""
+    """Return, for the pseudonym of each deleted user, the time before which tokens are rejected."""
     return dict(connection.select("forgotten", "pseudonym, before_ms", campaign=name))
 
 

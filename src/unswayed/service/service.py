@@ -58,7 +58,7 @@ class State:
     had_keys: bool = False
 
     def campaign(self, name: str) -> Serving:
-        """Return a campaign; refuse an unknown name."""
+        """Return a campaign; reject an unknown name."""
         try:
             return self.campaigns[name]
         except KeyError:
@@ -288,7 +288,7 @@ class Service:
         self.metrics.save()
 
     def _open(self, campaign: str) -> Serving:
-        """Return an active campaign; refuse if its decisions could not be recorded."""
+        """Return an active campaign; raise if its decisions could not be recorded."""
         serving = self.watcher.state.campaign(campaign)
         if serving.state != catalogue.ACTIVE:
             text = f"campaign {campaign!r} is archived; restore it to decide."
@@ -380,7 +380,7 @@ class Service:
         return ActivateResponse(report.record.id.hex(), row[2])
 
     def _report(self, serving: Serving, token: str, received: int) -> Report:
-        """Return a report on the decision of a token, or refuse one of another campaign."""
+        """Return a report on the decision of a token; reject tokens of other campaigns."""
         record, payload = self.watcher.signer.opened(token)
         # Tokens of a deleted campaign are invalid in a new one of the same name.
         if record.campaign != serving.name or record.time_ms < serving.created_ms:
@@ -395,7 +395,7 @@ class Service:
         return Report(record, payload, received, is_late)
 
     async def _written(self, write: writing.Write, rows: Sequence[Any]) -> Sequence[Any]:
-        """Write rows durably, or refuse with 503."""
+        """Write rows durably, or raise a ``Refusal`` with status 503."""
         if not rows:
             return ()
         try:

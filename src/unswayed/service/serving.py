@@ -364,7 +364,7 @@ class LimitedProtocol(HttpToolsProtocol):
             end()
 
     def data_received(self, data: bytes) -> None:
-        """Parse data, and refuse a request whose headers, trailers and framing are too long."""
+        """Parse data, and reject a request whose headers, trailers and framing are too long."""
         n_before, was_receiving = self._n_requests, self._is_receiving
         super().data_received(data)
         n_begun = self._n_requests - n_before

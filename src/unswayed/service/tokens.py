@@ -112,7 +112,7 @@ class Signer:
         return self._prefix + text.translate(_FOR_ADDRESSES)
 
     def opened(self, token: str) -> tuple[Record, bytes]:
-        """Return the record and the payload of a token; refuse one that was not signed here."""
+        """Return the record and the payload of a token; reject one that was not signed here."""
         if len(token) > LONGEST_TOKEN:
             raise bad_request(f"the token is longer than {LONGEST_TOKEN} characters.", "bad_token")
         name, _, text = token.partition(".")
@@ -173,7 +173,7 @@ class Secrets:
 
     @classmethod
     def load(cls, path: Path) -> Secrets:
-        """Read the file; refuse one that others can read."""
+        """Read the file; reject one that others can read."""
         try:
             mode = path.stat().st_mode
             text = path.read_text(encoding="utf-8")

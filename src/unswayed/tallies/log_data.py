@@ -22,7 +22,7 @@ _SEEDS = (1, 2)  # Seeds of the two 64-bit hash sums that make up a digest
 
 
 def tally_events(events: Events, *, min_propensity: float = MIN_PROPENSITY) -> Tallies:
-    """Return the tallies of a log; importance-weighted when it has propensities.
+    """Return the tallies of a log, importance-weighted if it has propensities.
 
     ``min_propensity`` clips the weights, which bounds the influence of each event at the price of a
     bias: very rare actions get too little weight.
@@ -118,10 +118,10 @@ def merged_logs(
 ) -> Tallies:
     """Return the tallies of several logs together, exactly as if they had been read as one.
 
-    ``context_labels`` and ``action_labels`` define the codes, if there are more than in these
-    parts. Labels are in the order in which ``read_events`` codes them, and sums are exact (see
-    ``summing.grouped_sums``), so the result depends neither on how the log was divided nor on the
-    order of the parts.
+    ``context_labels`` and ``action_labels`` define the codes, if there are more labels than in
+    these parts. Labels are in the order in which ``read_events`` codes them, and sums are exact
+    (see ``summing.grouped_sums``), so the result depends neither on how the log was divided nor on
+    the order of the parts.
     """
     if not parts:
         raise InputError("there are no tallies to add up.")
@@ -134,7 +134,7 @@ def merged_logs(
 
 
 def sorted_union(parts: Sequence[Labels], role: str) -> Labels:
-    """Return the labels of all parts in their own order, in which ``read_events`` codes them."""
+    """Return the sorted labels of all parts, in the order in which ``read_events`` codes them."""
     kinds = {part.type_name for part in parts if len(part)}
     if len(kinds) > 1:
         raise InputError(
@@ -145,7 +145,7 @@ def sorted_union(parts: Sequence[Labels], role: str) -> Labels:
 
 
 def windows_of(events: Events, half_life: float) -> tuple[Tallies, Tallies] | None:
-    """Return the tallies before and within the last half-life, or None without events before."""
+    """Return the tallies before and within the last half-life; None if nothing was before it."""
     assert events.times is not None  # reading refuses a half-life without them
     is_after = events.times > events.times.max(initial=-np.inf) - half_life
     if is_after.all():
@@ -204,9 +204,9 @@ def combined(phases: Phases) -> Tallies:
     """Combine phases with different actions into one log.
 
     An action that was added late could not be played before, so weights by the probability within a
-    phase would give it too small a share. By the balance heuristic (Veach & Guibas 1995) a play
-    weighs 1/p̄, its action's probability averaged over all plays of all phases. That is unbiased if
-    contexts are equally frequent in every phase.
+    phase would give it too small a share. By the balance heuristic (Veach & Guibas 1995) a play has
+    the weight 1/p̄, where p̄ is its action's probability averaged over all plays of all phases.
+    That is unbiased if contexts are equally frequent in every phase.
     """
     if len(phases) == 1:
         return phases[0]

@@ -39,7 +39,7 @@ class Stored:
     partition: Mapping[str, Any] | None = None
 
     def with_bins(self, columns: Columns) -> Columns:
-        """Return the columns with the bins of the first log; refuse bins of other columns."""
+        """Return the columns with the bins of the first log; reject bins of other columns."""
         fixed = self.logs[0].get("bins", {}) if self.logs else columns.bins
         if set(fixed) != set(columns.bins):
             raise InputError(
@@ -58,7 +58,7 @@ def add_log(
 ) -> Stored:
     """Add a log to the contents of a folder, write the folder, and return its new contents.
 
-    A log that was added before is refused. The state is replaced atomically.
+    A log that was added before is rejected. The state is replaced atomically.
     """
     logs = () if stored is None else stored.logs
     digest = "".join(f"{part:016x}" for part in digest_of(fresh))

@@ -146,12 +146,12 @@ class UserTallies:
 
     @property
     def interactions(self) -> FloatArray:
-        """How many interactions each user had, n_i, weights included; shape (n_users,)."""
+        """Number of interactions n_i of each user, weights included; shape (n_users,)."""
         return self.blocks.map_rows(_row_sums, "counts")
 
     @property
     def plays_of_users(self) -> FloatArray:
-        """How often each user played, without weights; shape (n_users,)."""
+        """Number of plays of each user, without weights; shape (n_users,)."""
         return self.blocks.map_rows(_row_sums, "plays")
 
     def cell_sums(self, name: str) -> FloatArray:
@@ -174,11 +174,11 @@ class UserTallies:
         return all(self.blocks.map_blocks(_are_binary))
 
     def rows(self, function: Callable[..., SparseRows], *broadcast: Any) -> BlockedRows:
-        """Return the sparse rows that a function makes of each block."""
+        """Return the sparse rows that a function computes from each block."""
         return BlockedRows.of(self.blocks.transformed(function, *broadcast))
 
     def transformed(self, function: Callable[..., Tallies], *broadcast: Any) -> UserTallies:
-        """Return the tallies that a function makes of each block, of the same users."""
+        """Return the tallies that a function computes from each block, for the same users."""
         return UserTallies(
             self.blocks.transformed(function, *broadcast),
             *(self.n_contexts, self.n_actions),
@@ -340,7 +340,7 @@ def n_blocks_for(n_events: int) -> int:
 
 
 def user_bounds(users: Labels, n_blocks: int) -> list[int]:
-    """Return where the blocks begin among users in their order, and where the last one ends.
+    """Return the position of the first user of each block, and the end of the last block.
 
     Block b of B holds the users whose hash is in [b·2^64/B, (b+1)·2^64/B), independently of other
     users.

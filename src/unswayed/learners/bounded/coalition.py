@@ -1,8 +1,8 @@
 """A coalition: a second population with free tilts in every cell, fitted by EM.
 
 Colluders and honest accounts have different tilts in each cell, and the same distribution of
-tastes. Probabilities of membership follow from the likelihoods and a prior by activity. Starts
-depend on the accounts' residuals only, not on which action is best.
+tastes. Probabilities of membership follow from the likelihoods and a prior by activity. Initial
+memberships depend on the accounts' residuals only, not on which action is best.
 """
 
 from __future__ import annotations

@@ -72,9 +72,9 @@ class Shape:
 def stored_shape(
     partition: Mapping[str, Any] | None, folder: Any, options: LearnOptions, *, has_log: bool
 ) -> Shape | None:
-    """Return the shape that a folder of tallies was made with, None if it has no features.
+    """Return the shape that a folder of tallies was made with, or None without features.
 
-    Other features are refused. Without a log to be added (``has_log``), none need to be given.
+    Other features are rejected. Unless a log is added (``has_log``), none need to be given.
     """
     shape = None if partition is None else Shape(Partition.from_json(partition), "of the tallies")
     names = () if shape is None else shape.partition.names
