@@ -126,7 +126,7 @@ def resampled(
 
 
 def contains(claim: Claim, target: float, *, widest: float) -> Claim:
-    """Test instead whether a sufficiently short interval contains a number."""
+    """Return the claim, judged by whether a sufficiently short interval contains a number."""
     # Repetitions that are identical up to rounding give no interval.
     if claim.low is None or claim.high is None or claim.high - claim.low < 1e-12:
         verdict = Verdict.OPEN

@@ -28,7 +28,7 @@ class Change:
     after: tuple[float, float]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
+        """Return the change as plain JSON values."""
         return {
             "context": self.context,
             "action": self.action,
@@ -48,7 +48,7 @@ class Changes:
     level: float = LEVEL  # family-wise error rate
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
+        """Return the result as plain JSON values."""
         return {
             "changes": [change.to_json() for change in self.changes],
             "tested": self.n_tested,
