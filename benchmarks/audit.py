@@ -191,7 +191,7 @@ def honest_rows(seeds: list[int]) -> Iterator[Row]:
         for share in MINORITIES:
             for n_own in OWN_ITEMS:
                 log, is_member = with_minority(build_reviews(CLEAN[0], seed), share, n_own, seed)
-                # Members are recorded as bad, so that the flagged share of them is measured.
+                # Record members as bad, to measure the share of them that is flagged.
                 as_bad = replace(log, is_spammer=is_member)
                 yield audit_reviews(f"minority, {n_own} own items", as_bad, seed, share, False)
 

@@ -64,8 +64,8 @@ ATTACKS: dict[str, dict[str, tuple[str, ...]]] = {
         "mixed": ("shifted-replay", "on-off", "trim-edge"),
     },
 }
-"""The strongest in a first experiment with all attacks at S = A = 10 and at S = 40, A = 5; those of
-bounded were found for an earlier default learner."""
+"""Strongest attacks in an experiment with all of them, at S = A = 10 and at S = 40, A = 5. Those on
+``bounded`` were found for an earlier version."""
 
 VALIDATION = (
     (8, 8, "zipf:0.5", 0.15, 0.08),
@@ -79,14 +79,14 @@ LEADS = (0.9, 1.3, 2.0)
 """Leads of the best action at which plans are tried, in multiples of epsilon."""
 
 NOT_VALIDATED = ("hiding", "hiding-two-sided")
-"""These need rewards of 0 and 1."""
+"""Attacks that are left out because they need rewards of 0 and 1."""
 
 LEAST_LOSS = 0.1
-"""In yardsticks: with a smaller loss under usual traffic, ratios to it would be noise."""
+"""Least loss under usual traffic, in yardsticks; ratios to smaller ones would be noise."""
 
 PAPERS_FEW_USERS = {"frequent": 3.0, "mixed": 2.0}
-"""Cost factors of few users for the paper's method, from 80 worlds; used if a calibration has too
-few worlds."""
+"""Factors of the term for few users of the paper's method, from 80 worlds; used if a calibration
+has too few worlds."""
 
 ENOUGH_PAIRS = 4
 """Number of worlds, beyond the first of each fraction, required to fit the cost of few users."""
@@ -96,7 +96,7 @@ FEW_USERS_CANDIDATES = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 
 def calibrate_method(method: str, *, processes: int, every: int, largest: int) -> dict[str, Any]:
     """Fit the factor of K(B)·sqrt(alpha/N) and the cost of few users."""
-    # With an odd step, all numbers of plays and users occur.
+    # All numbers of plays and of users occur if the step is odd.
     chosen = [w for w in list(worlds())[::every] if w.n_users * w.interactions <= largest]
     found = []
     for number, world in enumerate(chosen):

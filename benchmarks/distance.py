@@ -94,8 +94,8 @@ def limit(kind: Kind, alpha: float) -> float:
 
 
 SHIFTS, CONSTANTS = (0.5, 1.0, 1.5, 2.0, 3.0), (1.0, 1.5, 2.5)
-"""In standard deviations of a user's mean: colluders draw rewards with a shifted rate, or all
-report the same number of successes."""
+"""Sizes of attacks in standard deviations of a user's mean: colluders draw rewards with a shifted
+rate, or all report the same number of successes."""
 
 ATTACKS = (
     *("nuke", "push", "half-hearted", "hide"),

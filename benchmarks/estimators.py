@@ -93,7 +93,7 @@ def dense_sample(attack: str, rng: np.random.Generator) -> Sample:
     elif attack == "ten directions":
         frame = np.linalg.qr(rng.standard_normal((n_columns, 10)))[0]
         rows[bad] += 6.0 * frame[:, rng.integers(0, 10, n_bad)].T
-    elif attack == "subtractive":  # good rows of one tail are missing; nobody is bad
+    elif attack == "subtractive":  # only good rows of one tail are removed
         kept = np.argsort((rows - mean) @ direction)[: n_rows - n_bad]
         rows, is_good = rows[kept], np.ones(n_rows - n_bad, dtype=np.bool_)
     return Sample(rows, is_good, mean)
@@ -153,7 +153,7 @@ def measure_accuracy(repetitions: int) -> list[Accuracy]:
                 n_rows, n_columns = sample.rows.shape
                 oracle = sample.rows[sample.is_good].mean(axis=0)
                 yardstick = float(np.linalg.norm(oracle - sample.true_mean))
-                if attack == "subtractive":  # the rows that are left are themselves biased
+                if attack == "subtractive":  # the oracle's rows are biased, too
                     yardstick = float(np.sqrt(n_columns / n_rows))
                 plain = sample.rows.mean(axis=0)
                 error = float(np.linalg.norm(plain - sample.true_mean)) / yardstick
@@ -189,7 +189,7 @@ def measure_cost(repetitions: int) -> list[Cost]:
                 (_seconds(_one_eigsh, rows), _seconds(_run, estimator, rows))
                 for _ in range(repetitions)
             ]
-            # Includes everything except the outputs of kernels, at most 16 floats per row
+            # The peak includes all but the outputs of kernels, at most 16 floats per row.
             tracemalloc.start()
             result = _run(estimator, rows)
             peak = tracemalloc.get_traced_memory()[1]

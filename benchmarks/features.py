@@ -40,7 +40,7 @@ from worlds.attributes import kinds
 from worlds.world import PARTS
 
 ALPHA = 0.12
-"""The stated share; up to a tenth of the accounts lie."""
+"""The stated share of colluders; up to a tenth of the accounts lie."""
 
 TABLES = ("screening", "learning")
 """Steps that learn robust tables."""

@@ -36,23 +36,23 @@ from unswayed.tallies import Tallies, tally
 
 STATED = 0.9
 CONFIDENCE = 0.999
-"""A setting fails if the stated coverage has a smaller p-value than one in a thousand."""
+"""A setting fails if its p-value under the stated coverage is below one in a thousand."""
 
 TASTE = 10.0
-"""Rates of good users are Beta(10·p, 10·(1 - p)), for the default ``likeness`` of 10; other means
-have a log-normal factor of deviation .5, or normal differences of deviation .3."""
+"""Good users' rates are Beta(10·p, 10·(1 - p)) for the default ``likeness`` of 10. Other means have
+a log-normal factor of deviation .5, or normal differences of deviation .3."""
 
 
 INTERVALS = "intervals"
-"""The intervals alone, without the estimates of a method; those of ``paper`` are the same."""
+"""Stands for the intervals without a method's estimates; those of ``paper`` are the same."""
 
 UNEVEN = 0.8
 """Share of users who get the first action in uneven assignments."""
 
 LARGE = {"buyers": (0.04, 100.0), "wholesale": (0.03, 25.0), "jackpot": (0.002, 1000.0)}
-"""Rare large honest rewards. Buyers: 0 or 1, but 0 or 100 for 4 % of the users. Wholesale: baskets
-around 20, but 25 times as much for 3 % of the users. Jackpot: 0 or 1, but 1,000 in .2 % of the
-plays."""
+"""Share and size of rare large rewards. Buyers: 0 or 1, but 0 or 100 for 4 % of the users.
+Wholesale: baskets around 20, but 25 times as much for 3 % of the users. Jackpot: 0 or 1, but 1,000
+in .2 % of the plays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ def bound_of(setting: Setting, means: FloatArray) -> RewardBound:
     if setting.rewards in ("bernoulli", "buyers", "jackpot"):
         return RewardBound(low=0.0, high=LARGE.get(setting.rewards, (0.0, 1.0))[1])
     share, size = LARGE.get(setting.rewards, (0.0, 1.0))
-    spread = math.exp(0.25) if setting.has_tastes else 1.0  # expected square of the factor
+    spread = math.exp(0.25) if setting.has_tastes else 1.0  # mean square of the users' factors
     if setting.rewards in ("normal", "student"):
         taste = 0.3**2 * setting.has_tastes
         variance = _deviations(setting, means) ** 2 + taste
@@ -288,7 +288,7 @@ def _lies(
     deviations = _deviations(setting, means)[contexts, actions]
     is_binary = setting.rewards in ("bernoulli", "buyers", "jackpot")
     if setting.attack == "mask":
-        # All report the usual rate, which hides honest users who differ.
+        # All report the common rate, so that honest users with other rates seem to be outliers.
         if not is_binary:
             return means_here
         order = np.argsort(pairs, kind="stable")
@@ -305,12 +305,12 @@ def _lies(
     if setting.attack == "extreme":
         return np.where(side != 0, 1e6 * side, _rewards(setting, rng, means_here))
     if setting.attack == "balance":
-        # User means in the lower tail, so that the skewed distribution looks symmetric.
+        # Members' means are in the lower tail, so that the skewed distribution looks symmetric.
         depths = rng.uniform(1.0, 4.0, int(pairs.max()) + 1)[pairs]
         low = means_here - depths * 0.8 * deviations / np.sqrt(plays)
         return np.where(at_best, low, _rewards(setting, rng, means_here))
     if setting.attack == "trim-edge":
-        # User means at the quantile that trimming half as many again at each end keeps.
+        # Members' means are at the quantile up to which 1.5 times their share is trimmed.
         side = np.where(at_best, -1.0, 1.0)
         alpha, trimmed = setting.alpha, 1.5 * setting.alpha
         edge = special.ndtri(1.0 - (trimmed - alpha) / (1.0 - alpha))

@@ -28,7 +28,7 @@ def attacked_tallies(n_users: int) -> Tallies:
     """Return rows of distinct cells, one play each, with a fifth of the users pushing."""
     rng = generator(0, "learner cost")
     n_cells = N_CONTEXTS * N_ACTIONS
-    # One cell from each of PER_ROW strata: distinct and sorted.
+    # Take one cell from each of PER_ROW strata, so that cells are distinct and sorted.
     width = n_cells // PER_ROW
     cells = rng.integers(width, size=(n_users, PER_ROW)) + width * np.arange(PER_ROW)
     means = 0.3 + 0.3 * rng.random(n_cells)

@@ -23,7 +23,7 @@ from worlds import World
 COLLUDING, STATED = 0.1, 0.15
 USERS, PLAYS, CONTEXTS, ACTIONS = 125_000, 40, 1_000, 20
 FREQUENT = 50
-"""Contexts in which the attack "rare" is honest: those that the learner examines first."""
+"""Number of contexts in which the attack "rare" is honest; the learner examines them first."""
 
 ATTACKS = ("target", "rivals", "rare")
 SHAPES = (
@@ -36,7 +36,7 @@ SHAPES = (
     (1_000, 30, 20, 5),
     (25_000, 40, 1_000, 20),
 )
-"""Users, plays, contexts and actions of peaceful logs."""
+"""Users, plays, contexts and actions of logs without an attack."""
 
 
 @dataclass(frozen=True, slots=True)

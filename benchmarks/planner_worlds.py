@@ -24,8 +24,8 @@ from unswayed.simulation.simulate import Settings, simulate
 REPETITIONS = 6
 
 FIRST_GAP, GAP_GROWTH = 0.3, 1.5
-"""Leads of the best action, in yardsticks: the first one, and the factor to each next one, until
-losses decrease. Missing a small lead costs little, and a large one is not missed."""
+"""The first lead of the best action, in yardsticks, and the factor by which it grows until losses
+decrease: small leads cost little, and large ones are not missed."""
 
 SHAPES = (
     (5, 5, "uniform"),
@@ -34,13 +34,13 @@ SHAPES = (
     (40, 5, "uniform"),
     (30, 4, "zipf:1"),
 )
-"""Contexts, actions and context probabilities; up to as many contexts as actions, and more."""
+"""Contexts, actions and context probabilities: first without, then with rare contexts."""
 
 FRACTIONS = (0.03, 0.1, 0.2, 0.3)
 PLAYS = (20, 80)
 
 USER_FACTORS = (1, 4)
-"""Users, in multiples of SA/alpha."""
+"""Numbers of users, in multiples of SA/alpha."""
 
 TRAFFIC_SHAPES, TRAFFIC_ALPHA = ((10, 10), (40, 5)), 0.1
 TRAFFIC_USERS, TRAFFIC_PLAYS = 2000, 40
@@ -55,10 +55,10 @@ TRAFFIC: tuple[tuple[str, float, Traffic], ...] = (
 """Kinds of traffic that may need more plays than round robin with rewards of deviation one half."""
 
 WIDEST_GAP = 0.7
-"""Random worlds cannot have a larger lead."""
+"""The largest lead that random worlds can have."""
 
 COME_OFTEN = ("power-user",)
-"""Also tried for other arrivals: attacks whose accounts come as often as allowed."""
+"""Attacks whose accounts come as often as allowed; also tried for other arrivals."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ GAP_SHARE = 0.75
 ALPHAS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.3)
 SHIFTS = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0)
 HIDING = (0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
-"""Multiples of 1/sqrt(alpha)."""
+"""Shifts in multiples of 1/sqrt(alpha)."""
 
 LOUD = 30.0
 FITTED_UP_TO = 0.16
@@ -46,7 +46,7 @@ FITTED_UP_TO = 0.16
 
 SCALED = "scaled"
 SCALED_USERS, SCALED_ALPHAS = 25.6, (0.02, 0.04, 0.08, 0.16)
-"""Users times alpha squared for scaled users: from 64,000 to 1,000 users."""
+"""Users times alpha squared, where users are scaled: from 64,000 down to 1,000 users."""
 
 LEARNERS = ("naive-mean", "paper", "bounded", "oracle")
 COVERAGE, RESAMPLES = 0.9, 1000
@@ -88,7 +88,7 @@ class Crowd:
         """Return the world in which a share of the users shifts its rewards."""
         is_bad = np.zeros(len(self.order), dtype=np.bool_)
         is_bad[self.order[: round(alpha * len(self.order))]] = True
-        # A user plays best and runner-up 2·N/A times, so the score's deviation is sqrt(2·N/A).
+        # With 2·N/A plays of the best two actions, a user's score has the deviation sqrt(2·N/A).
         size = shift / np.sqrt(2.0 * PLAYS / N_ACTIONS)
         gap = GAP_SHARE * 2.0 * alpha * size
         means = np.full((N_CONTEXTS, N_ACTIONS), -3.0 * gap - 1.0)

@@ -51,7 +51,7 @@ STRENGTHS = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)
 EVENTS_EACH = (20, 100, 500)
 MOST_TRAFFIC = 0.4
 TURNED = 0.5
-"""Share of the honest plays whose action an attack has to change."""
+"""An attack succeeds if it changes the action of this share of the honest plays."""
 AB_ALPHAS = (0.05, 0.1, 0.2, 0.3)
 AB_GAPS = (1.0, 1.25, 1.5, 2.0, 2.8)
 """Gaps of A/B tests, relative to the largest gap that no method can detect."""

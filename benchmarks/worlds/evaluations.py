@@ -82,7 +82,7 @@ ATTACKS = {
     "swap": ("best", "second"),
     "quiet": ("best", "second"),
 }
-"""Target of the lies, and the actions of the policy."""
+"""For each attack, the items that the evaluated policies favour."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -128,7 +128,7 @@ RATED_ATTACKS: list[dict[str, Any]] = [
     {"attack": "shift", "strength": 0.6},
 ]
 
-# Parts of a source have no items, or no people, in common; selves and habits are in one part each.
+# Parts of a source share no items, or no people; selves and habits are in one part each.
 REAL_SOURCES: dict[Part, list[dict[str, Any]]] = {
     "development": [
         {"source": "movies/development", "n_contexts": 8, "n_actions": 10, "plays": 60},

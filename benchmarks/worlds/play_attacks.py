@@ -178,7 +178,7 @@ Rule = Callable[[Plays], FloatArray]
 PLAY_ATTACKS: dict[str, Rule] = {
     "push": push,
     "focus": focus,
-    "flood": focus,  # these choose their contexts, see ``worlds.building``
+    "flood": focus,  # chooses its contexts, see ``worlds.building``
     "nuke": nuke,
     "flip": flip,
     "swap": swap,

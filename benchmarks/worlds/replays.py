@@ -44,7 +44,7 @@ SPLIT_BY = {"movies": "items", "lectures": "groups", "moods": "users"}
 
 COMPLETED = ("movies",)
 STARS = 4
-"""Steps of a rating with five stars."""
+"""Number of steps between one and five stars."""
 
 NEIGHBOURS = 10
 """Number of similar people, one of whom supplies a missing rating."""
@@ -60,7 +60,7 @@ HOW_TO_INSTALL = (
     "pip install --no-deps --require-hashes -r benchmarks/requirements.txt"
 )
 LEAST_ANSWERED = 0.9
-"""Questions with fewer answers are omitted: they belong to another questionnaire."""
+"""Least share of answers; questions with fewer are omitted, as they belong to another form."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

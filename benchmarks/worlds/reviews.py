@@ -106,7 +106,7 @@ def build_reviews(spec: ReviewSpec, seed: int) -> ReviewLog:
     n_paid = len(paid_users)
     if n_paid:
         stars[-n_paid:] = 1.0 if spec.is_sinking else 5.0
-        # One in ten reviews differs from the order.
+        # One paid review in ten is a star off what was ordered.
         stars[-n_paid:] -= (-1.0 if spec.is_sinking else 1.0) * (rng.random(n_paid) < 0.1)
         if spec.is_varied:
             less = rng.choice(3, p=(0.5, 0.3, 0.2), size=n_paid)

@@ -59,7 +59,7 @@ class WorkerPool(ProcessPoolExecutor):
         A terminal signals all processes, and those still importing would print tracebacks. Another
         thread of this process receives the signal.
         """
-        resource_tracker.ensure_running()  # which unblocks signals on start
+        resource_tracker.ensure_running()  # its start would unblock signals
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             return super().submit(fn, *args, **kwargs)

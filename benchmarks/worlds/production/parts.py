@@ -96,7 +96,7 @@ _MENUS: dict[Part, _Menu] = {
 }
 
 
-# Kinds of logs in which learners failed first: rewards, activity, logging, attack and share of
+# Kinds of logs on which learners failed early: rewards, activity, logging, attack and share of
 # bots.
 _KNOWN: tuple[tuple[RewardKind, Activity, Logging, Attack, float], ...] = (
     ("clicks", "equal", "uniform", "none", 0.0),
@@ -112,7 +112,7 @@ _KNOWN: tuple[tuple[RewardKind, Activity, Logging, Attack, float], ...] = (
     ("dwell", "heavy", "epsilon-greedy", "farm", 0.05),
     ("clicks", "heavy", "softmax", "push", 0.2),
     ("clicks", "equal", "uniform", "targets", 0.2),
-    # Ours: strong attacks on the other kinds of rewards, and response styles without an attack.
+    # Strong attacks on other kinds of rewards, and response styles without an attack.
     ("stars", "heavy", "softmax", "none", 0.0),
     ("stars", "heavy", "uniform", "farm", 0.1),
     ("counts", "bimodal", "epsilon-greedy", "push", 0.1),
@@ -222,12 +222,12 @@ class _Dealer:
         tastes: Tastes = self.tastes[i]
         attack: Attack = "none" if self.is_peaceful else self.attack[i]
         n_countries, n_devices = self.shapes[i]
-        if attack in ("targets", "few") and n_countries == 1:  # they need several contexts
+        if attack in ("targets", "few") and n_countries == 1:  # these attacks need several
             n_countries, n_devices = self.menu.shapes[0]
         n_new, n_withdrawn = self.moving[i]
         bot_share = self.bot_share[i]
         if self.bot_activity[i] == "100x":
-            # At most a few hundred thousand lies, so few accounts if honest ones are active.
+            # Limit lies to a few hundred thousand: use few bots if honest accounts are active.
             bot_share = min(bot_share, 0.01 if activity == "equal" else 0.05)
         return ProductionSpec(
             name="",
@@ -258,7 +258,7 @@ class _Dealer:
             bot_activity=self.bot_activity[i],
             lie_probability=self.between(0.3, 0.5) if attack == "quiet" else 1.0,
             is_inflated=self.is_inflated[i] and rewards == "baskets" and attack != "sink",
-            # Only with 20% bots do learners assume less than the true share, 10%.
+            # Learners assume less than the true share, namely 10%, only if 20% are bots.
             alpha=self.alpha[i] if bot_share <= self.alpha[i] else 0.1,
         )
 

@@ -116,7 +116,7 @@ def _activity(spec: ProductionSpec, rng: np.random.Generator, n_users: int) -> I
         return np.full(n_users, spec.events_per_user)
     if spec.activity == "bimodal":
         return np.where(rng.random(n_users) < ONE_EVENT_SHARE, 1, spec.events_per_user)
-    # Pareto with P(n > median) = 1/2.
+    # A Pareto distribution with the given median.
     least = (spec.events_per_user + 0.5) / 2 ** (1 / PARETO_INDEX)
     drawn = least * (1.0 - rng.random(n_users)) ** (-1 / PARETO_INDEX)
     return np.clip(np.round(drawn), 1, MOST_EVENTS).astype(np.int64)
@@ -195,7 +195,8 @@ class _Policy:
     def _greedy(self, start: float, is_played: BoolArray) -> IntArray:
         """Return the greedy item of each context."""
         if self.spec.logging == "changing" and start < 2 / 3:
-            # First a random item, then one by a poor estimate, finally the greedy item of the spec.
+            # In turn: a random item, the best one by a poor estimate, and the greedy item of the
+            # spec.
             scores = self.whims if start < 1 / 3 else self.believed
             best: IntArray = np.where(is_played, scores, -np.inf).argmax(axis=1)
             return best

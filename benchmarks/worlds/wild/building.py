@@ -16,9 +16,9 @@ from worlds.world import NOBODY, World
 
 N_FACTIONS = 3
 FEW_CONTEXTS = 0.12
-"""Share of the contexts that attacks on few contexts choose; at least two contexts."""
+"""Share of the contexts that attacks on few contexts choose, but at least two."""
 DELAYED = 0.25
-"""Share of each user's events, the last ones, whose rewards have not arrived."""
+"""Share of each user's events, always the last, whose rewards have not arrived."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

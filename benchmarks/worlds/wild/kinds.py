@@ -162,7 +162,7 @@ _SPANS: dict[Family, Range] = {
     "scores": (0.25, 0.6),
     "mixed": (0.7, 1.2),
 }
-"""Best minus worst item on the predictor scale, without the factor of the part."""
+"""Range of the predictor from worst to best item, before the factor of the part."""
 _TRAIT_SHARES: dict[Trait, Range] = {
     "fans": (0.05, 0.15),
     "camps": (0.3, 0.6),
@@ -211,7 +211,7 @@ _UNAIMED = (
 )
 
 _ATTACKED = (
-    # One item, everywhere.
+    # One item is promoted in all contexts.
     Kind("clicks", "uniform", "equal", "some", attack="loud push"),
     Kind("coin", "sticky", "log-normal", "few", attack="loud push"),
     Kind("dwell", "epsilon-greedy", "pareto", "some", attack="loud push"),
@@ -240,7 +240,7 @@ _ATTACKED = (
     ),
     Kind("clicks", "sticky", "equal", "some", traits=("minority",), attack="farm"),
     Kind("mixed", "uniform", "equal", "some", traits=("levels",), attack="farm"),
-    # Another item in each context.
+    # A different item is promoted in each context.
     Kind("clicks", "uniform", "equal", "some", attack="push each"),
     Kind(
         "stars",
@@ -304,7 +304,7 @@ _ATTACKED = (
         share=(0.15, 0.3),
     ),
     Kind("baskets", "epsilon-greedy", "log-normal", "some", attack="within", share=(0.1, 0.25)),
-    # A few of many contexts.
+    # Few contexts are attacked.
     Kind("clicks", "uniform", "equal", "some", attack="few contexts"),
     Kind(
         "stars",
@@ -325,7 +325,7 @@ _ATTACKED = (
         share=(0.02, 0.06),
     ),
     Kind("costs", "sticky", "pareto", "many", attack="flooding", share=(0.02, 0.06)),
-    # Few busy accounts, bots, throw-away accounts.
+    # Few busy accounts, bots, and throw-away accounts.
     Kind("clicks", "uniform", "log-normal", "some", attack="three accounts"),
     Kind("counts", "epsilon-greedy", "pareto", "some", attack="ten accounts"),
     Kind("coin", "uniform", "log-normal", "few", traits=("power users",), attack="thirty accounts"),
@@ -357,7 +357,7 @@ _ATTACKED = (
 )
 
 KINDS: tuple[Kind, ...] = (*_PEACE, *_UNAIMED, *_ATTACKED)
-"""All kinds of wild logs, the peaceful ones first."""
+"""All kinds of wild logs, first those without an attack."""
 
 
 def wild_spec(kind: Kind, part: Part, seed: int) -> WildSpec:

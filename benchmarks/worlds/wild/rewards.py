@@ -26,7 +26,7 @@ SKEWED_NOISE = 0.8
 TOP = 1.6
 """Distance of top and bottom lies from the centre, in deviations: the honest 5% quantiles."""
 SHIFT = 1.2
-"""Lies within the honest range have a predictor that is better or worse by this much."""
+"""Shift of the predictor, up or down, for lies within the honest range."""
 WHOLESALE = 25.0
 
 

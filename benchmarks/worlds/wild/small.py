@@ -19,7 +19,7 @@ from worlds.wild.traffic import make_visitors, play
 from worlds.world import Part, World
 
 FEW_ATTACKS = ("half push", "loud push", "push each", "swap", "sink", "within", "nuke", "wholesale")
-"""The ``ATTACKS`` that are used with few accounts."""
+"""Names of the ``ATTACKS`` that few accounts try."""
 
 FEW_BASES: dict[Family, float] = {
     "clicks": 0.03,
@@ -29,7 +29,7 @@ FEW_BASES: dict[Family, float] = {
     "dwell": 30.0,
     "counts": 1.0,
 }
-"""Kinds of rewards of logs with few accounts, and their typical means."""
+"""Typical mean of each kind of rewards in logs with few accounts."""
 
 AB_USERS, AB_PLAYS = 3_000, 20
 
@@ -125,8 +125,7 @@ def few_accounts(
         honest = crowd.draw(own, users, contexts, actions)
         return lies(lying, own, crowd, plot, users, contexts, actions, honest)
 
-    # The same random stream gives the same platform, since its beliefs are drawn before its
-    # choices.
+    # Beliefs are drawn before choices, so the same random stream gives the same platform.
     again = generator(seed, "platform", part, family, logging)
     new_actions, new_rewards, new_propensities = play(
         spec, again, new_users, new_contexts, true_means, respond

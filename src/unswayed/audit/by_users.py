@@ -93,18 +93,18 @@ BINS = 12
 """Ours: number of activity bins for the robust line."""
 
 RIDGE = 0.1
-"""Ours: shrinkage of the habits' correlation matrix towards the unit matrix. Like all constants in
-this module it was chosen on the part ``development`` of ``benchmarks/audit.py``."""
+"""Ours: how far the correlations of habits are shrunk towards 0. Like all constants in this module
+it was chosen on the part ``development`` of ``benchmarks/audit.py``."""
 
 LEAST_GIVERS = 5
-"""Ours: minimum number of givers of a target."""
+"""Ours: minimum number of givers that make a rating a target."""
 
 NEIGHBOURS, LEAST_NEIGHBOURS = 101, 20
 """Ours: size and minimum size of the sample of similarly popular items that a mean is compared
 with. Below the minimum, the null distribution is that of independent accounts."""
 
 DOUBT = 3.0
-"""Ours: multiple of the largest T expected of independent ratings beyond which T is evidence."""
+"""Ours: T is evidence beyond this multiple of the largest T expected if ratings are independent."""
 
 CLEAR, CLEAR_GIVERS = 6.0, 20
 """Ours: the same multiple for a clear target, and its minimum number of givers. No target in 35
@@ -112,7 +112,7 @@ real data sets that are believed clean, nor in 70 redrawn ones, exceeds 5
 (``benchmarks/audit.py``)."""
 
 FLOOR = 3.0
-"""Ours: maximum number of nats that givers without the shared habits lose."""
+"""Ours: givers without the shared habits lose at most this many nats."""
 
 IN_LOCKSTEP, OBSCURE = 0.5, 1.0
 """Ours: assumed means for coordinated accounts, in deviations: of the lockstep score, and of the
@@ -130,7 +130,7 @@ SHARES, LEAST_BETWEEN, MOST_BETWEEN = (0.01, 0.99), 0.001, 0.9
 of the largest possible one."""
 
 MEMBER = 2.0
-"""Ours: nats beyond ``FLOOR`` from which a giver of a clear target is flagged."""
+"""Ours: a giver of a clear target is flagged from this many nats above ``FLOOR``."""
 
 SUSPECT_WEIGHT = 0.05
 """Ours: weight of a flagged account in item means."""

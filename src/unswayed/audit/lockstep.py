@@ -200,12 +200,12 @@ def _binomial_tail(c: int, k: int, q: float) -> float:
 class _Null(NamedTuple):
     """Null model of a pair: λ = Σ_c o_c·d_uc·d_vc shared keys, each close in time with chance q."""
 
-    is_kept: BoolArray  # keys that are compared
+    is_kept: BoolArray  # which keys are compared
     stars: FloatArray  # d_uc, how often an account gave each class
     overlap: FloatArray  # o_c, chance that two ratings of class c are of the same item
     window: float  # ratings within it are close in time; 0 without times
     q: float  # chance that two ratings of an item are close in time
-    thresholds: FloatArray  # of a pair's evidence, in nats
+    thresholds: FloatArray  # thresholds of a pair's evidence, in nats
 
 
 @compiled

@@ -26,7 +26,7 @@ FEW_REPEATS = 0.2
 """Ours: share of the expected repeats below which users chose: they usually rate an item once."""
 
 DEVIATIONS = 4.0
-"""Ours: number of standard deviations by which the dispersion of uniform play may exceed 1."""
+"""Ours: the dispersion of uniform play may exceed 1 by this many standard deviations."""
 
 USERS_PER_ACTION = 30
 """Ours: minimum number of visitors per action of a context for the test of uniform play."""

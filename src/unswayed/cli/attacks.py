@@ -7,10 +7,10 @@ from unswayed.reports.tables import print_json, print_line, print_table
 from unswayed.simulation.attacks.base import Attack
 from unswayed.simulation.attacks.registry import attacks_by_name, knobs_of
 
-#: Ours: defaults longer than this are shown only in --json.
+#: Ours: longer defaults are shown only in --json.
 _LONGEST_KNOB = 16
 
-#: Description of each kind of knowledge.
+#: What an attack of each kind of knowledge knows.
 _KNOWN = {
     "O": "their aim alone, whose rival is the best action",
     "B": "the bandit",

@@ -17,7 +17,7 @@ from unswayed.reports.tables import print_json, print_line, print_table, rate
 from unswayed.visible import Cell
 
 NOT_USEFUL = "none useful"
-"""Shown instead of an interval that is the whole range of rewards."""
+"""Shown in place of an interval that contains all possible rewards."""
 
 
 def predict(

@@ -13,7 +13,7 @@ from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError
 from unswayed.events.labels import Label, Labels
 
-#: Ours: larger rewards are refused. Up to this, sums of squares stay finite over any log, and so do
+#: Ours: larger rewards are rejected. Up to this, sums of squares are finite in any log, and so are
 #: the single-precision copies of some estimators.
 LARGEST_REWARD = 1e30
 

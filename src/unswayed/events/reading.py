@@ -25,7 +25,7 @@ from unswayed.events.sources import OpenLog, Source, named, opened, quoted
 from unswayed.events.thinning import TOLERANCE
 from unswayed.memory import CELL_BYTES, CONTEXT_BYTES, ROW_BYTES, USER_BYTES, check_fits
 
-_BATCH = 1 << 20  # Ours: rows per batch; the users known so far are encoded again for each batch
+_BATCH = 1 << 20  # Ours: rows per batch; each batch encodes all users known so far again
 _ATTRIBUTE_BYTES = 40  # Ours: estimated bytes of an event, encoded and in the linear model
 
 
@@ -289,7 +289,7 @@ def _attribute_names(columns: Columns) -> list[str]:
 def _scan(log: OpenLog, *, has_times: bool, is_dropped: bool) -> Reading:
     """Read the rows: encode usable ones as codes and numbers, and count the others by reason."""
     contexts, actions = _labels(log, "context"), _labels(log, "action")
-    # DuckDB has detected a header with a wrong row count by now, so the allocations below are safe.
+    # A file whose header has a wrong row count has been rejected by now, so allocations are safe.
     ((n_rows,),) = log.connection.sql("SELECT count(*) FROM raw").fetchall()
     needed = n_rows * (ROW_BYTES + _ATTRIBUTE_BYTES * len(log.columns.features)) + len(contexts) * (
         CONTEXT_BYTES + len(actions) * CELL_BYTES

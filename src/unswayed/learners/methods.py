@@ -34,7 +34,7 @@ METHODS: dict[str, Method] = {
 """All methods by name; add your own, as docs/extend.md shows."""
 
 RENAMED = {"discount": "bounded", "discount-on-log": "bounded-on-log"}
-"""Former names of methods and learners, which old scripts, campaigns and files may use."""
+"""Former names of methods and learners; old scripts, campaigns and files may contain them."""
 
 
 def method_names() -> list[str]:

@@ -40,7 +40,7 @@ class ContextEstimate:
 
     context_probabilities: FloatArray  # ν̂, non-negative with sum one
     scales: FloatArray  # σ_s, about the square root of the probability, never zero
-    filtered: MeanEstimate  # the estimate by the spectral filter, one row per active user
+    filtered: MeanEstimate  # result of the spectral filter, one row per active user
 
 
 # A robust mean of rows, called with rows of shape (n_users, n_columns) and alpha

@@ -62,7 +62,7 @@ def instance_complexity(
     return complexity
 
 
-# The paper's: in worlds with a gap of g, methods cannot attain a suboptimality of g/3
+# The paper's: with a gap of g, no method attains a suboptimality of g/3
 TARGET_PER_GAP = 1 / 3
 
 
@@ -73,7 +73,7 @@ def users_needed(n_contexts: int, n_actions: int, alpha: float) -> int:
     2303
     """
     cells = _cells(n_contexts, n_actions)
-    # One cell would need log 1 = 0 users.
+    # At least 2, because log 1 = 0.
     users = cells * math.log(max(cells, 2)) / float(check_coalition(alpha))
     return math.ceil(users)
 

@@ -40,14 +40,13 @@ from unswayed.limits.checks import (
 from unswayed.limits.hiding import largest_interactions, smallest_coalition
 from unswayed.names import known_keywords
 
-# The method of Theorem 5.1; plans are for this method, since no other one was calibrated
+# The method of Theorem 5.1, the only one that was calibrated
 PAPER_METHOD = "paper"
-# Ours: losses are assumed normal over repetitions; there are too few repetitions for smaller
-# probabilities
+# Ours: allowed range; losses are assumed normal over repetitions, too few for smaller ones
 FAILURE_PROBABILITIES = (0.01, 0.5)
 # Standard deviation of one reward in the calibration: the maximum for rewards of 0 and 1
 CALIBRATED_DEVIATION = 0.5
-# The smallest ratio that any order of arrivals can keep, used in the calibration
+# The smallest c_L for which an order of arrivals exists, used in the calibration
 SMALLEST_ARRIVAL_RATIO = 2.0
 # Shapes of worlds: frequent contexts only (one estimator), or also rare ones (two estimators)
 SHAPES = ("frequent", "mixed")

@@ -37,7 +37,7 @@ SHADOW, SUBSTITUTE = "shadow", "substitute"
 
 # Ours: maximum number of actions if callers list eligible ones; each action is a bit of the token
 MOST_ACTIONS = 8_000
-_SURELY_SHORT = 64  # Labels of up to this many characters have at most 256 bytes
+_SURELY_SHORT = 64  # Labels of at most this many characters fit 256 bytes
 OTHER_LEVEL = "(other)"  # Level that stands for rare or undeclared values of a category
 MOST_BYTES = 1_024  # Ours: maximum bytes of a request's text attributes, which the token contains
 

@@ -26,8 +26,8 @@ from unswayed.service.planning import schedule_of
 QUEUED, RUNNING, DONE, FAILED, LOST = "queued", "running", "done", "failed", "lost"
 OPEN = (QUEUED, RUNNING)
 
-#: Ours: seconds between heartbeats of a learner, and milliseconds without one after which it counts
-#: as lost. Starting the process takes longer on a busy machine.
+#: Ours: seconds between heartbeats of a learner, and milliseconds of silence after which it counts
+#: as lost: more while it starts, which takes long on a busy machine.
 HEARTBEAT_SECONDS = 1.0
 _SILENCE_MS = {QUEUED: 120_000, RUNNING: 30_000}
 

@@ -84,7 +84,7 @@ class Metrics:
     def save(self) -> None:
         """Write this process's metrics to the shared folder."""
         own = {"pid": os.getpid(), "numbers": dict(self.numbers), "latencies": self._latencies}
-        with self._lock, suppress(OSError):  # errors in metrics never stop the service
+        with self._lock, suppress(OSError):  # an error here must not stop the service
             draft = self._path.with_suffix(".new")
             draft.write_text(json.dumps(own))
             draft.replace(self._path)

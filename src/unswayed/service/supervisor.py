@@ -94,7 +94,7 @@ class Supervisor:
         self._is_ready = False
         self._n_failures = 0
         self._has_terminal = os.isatty(0)
-        #: A pipe that only this process can write to: it closes when this process ends.
+        #: Only this process can write to this pipe, so it is closed when this process ends.
         self._life, self._held = os.pipe()
 
     def run(self) -> None:

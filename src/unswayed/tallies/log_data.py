@@ -16,7 +16,7 @@ from unswayed.events.thinning import capped, forgotten
 from unswayed.tallies.summing import row_sums
 from unswayed.tallies.tallies import Tallies, UserTallies, entry_users, relabelled, tally
 
-# Ours: cap on a user's plays, in multiples of the median, when the length of a phase is measured
+# Ours: to measure the length of a phase, a user's plays are capped at this multiple of the median
 MOST_ACTIVE = 3.0
 _SEEDS = (1, 2)  # Seeds of the two 64-bit hash sums that make up a digest
 

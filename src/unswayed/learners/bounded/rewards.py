@@ -32,7 +32,8 @@ FEWEST_SAMPLED = 200
 are estimated from all contexts."""
 
 MOST_ATOMS, LEAST_ATOM = 10, 0.01
-"""Up to ten values, each with at least 1% of the rewards, are categories if they cover 99%."""
+"""Up to this many values, each with at least this share of the rewards, are categories if they
+cover 99%."""
 
 LONGEST_SCALE = 20.0
 """A rating scale is at most this many times as wide as the range of 96% of the accounts' means, so

@@ -45,7 +45,7 @@ class ForbiddenKnowledgeError(RuntimeError):
     """Raised if an attack asks for something that it does not claim to know."""
 
 
-# Ours: for unbounded rewards, "the largest reward" is the top mean plus two deviations
+# Ours: the "largest" of unbounded rewards is the top mean plus this many deviations
 LOUD_DEVIATIONS = 2.0
 
 

@@ -245,8 +245,7 @@ class Focus(Attack):
         super().begin(briefing, rng)
         order = rng.permutation(briefing.n_contexts)
         if self.mode != "random":
-            # Equally frequent contexts are in random order, since the stable sort starts from a
-            # shuffled order.
+            # Equally frequent contexts stay in random order, because the sort is stable.
             frequencies = briefing.context_probabilities[order]
             sign = -1.0 if self.mode == "frequent" else 1.0
             order = order[np.argsort(sign * frequencies, kind="stable")]
@@ -271,7 +270,7 @@ class Ladder(Shifting):
 
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
     height: float = positive(8.0)  # shift of the top rung, in deviations of a reward
-    # share of the accounts on evenly spaced rungs; others are at the top
+    # share of the accounts on evenly spaced rungs; all others are on the top rung
     rungs: float = fraction(0.5)
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
