@@ -212,7 +212,7 @@ def audit_server(
 
 
 def _share(lies: list[_Lie], weights: FloatArray, stated: float | Auto) -> Interval:
-    """Return the share of accounts that collude, with an interval.
+    """Return an estimate of the share of colluding accounts, with an interval.
 
     The lower end counts accounts with a weight below .1. The upper end includes suspected accounts
     and an estimate of the members who never played the target. If no coalition was found, the upper

@@ -280,7 +280,7 @@ def _line(values: FloatArray, at: FloatArray) -> tuple[float, float]:
 
 
 def _between(deviations: FloatArray, noise: FloatArray) -> float:
-    """Return the τ² that gives standardised deviations a robust scale of one, by bisection."""
+    """Return the variance τ² for which standardised deviations have a robust scale of one."""
     low, high = 0.0, max(4.0 * _robust_scale(deviations) ** 2, 1e-12)
     for _ in range(40):
         middle = (low + high) / 2.0

@@ -5,8 +5,8 @@
    known, the number of the k ratings that are close in time adds a binomial term. Very common
    ratings are left out, because they are expensive to compare and carry little evidence.
 2. *Own suspicion.* log(1 + Σ of the evidence beyond a threshold, over all partners).
-3. *Propagation.* The suspicion of a rating is the mean over the accounts that gave it, and that
-   which an account receives is the mean over its ratings. Accounts do not contribute to their own.
+3. *Propagation.* The suspicion of a rating is the mean over the accounts that gave it, and each
+   account receives the mean over its ratings. Accounts do not contribute to their own.
 4. *Calibration.* Honest accounts also overlap, because of shared tastes. So the null distribution
    is estimated from the lower quantiles of the log's own scores, which a minority of less than a
    third can hardly affect.
@@ -318,7 +318,7 @@ def _judged(
 
 
 def _kept_keys(ratings: Ratings) -> BoolArray:
-    """Mark the keys that are compared: all but the most common ones."""
+    """Return a mask of the keys that are compared: all but the most common ones."""
     said_by = ratings.said_by
     order = np.argsort(said_by, kind="stable")
     most = max(PAIRS_PER_ENTRY * len(ratings.keys), LEAST_PAIRS)
@@ -357,7 +357,7 @@ def _spread(own: FloatArray, ratings: Ratings) -> FloatArray:
 
 
 def _alike(ratings: Ratings, is_flagged: BoolArray, pairs: IntArray) -> BoolArray:
-    """Mark the flagged accounts that agree with each other on shared items.
+    """Return a mask of the flagged accounts that agree with each other on shared items.
 
     An account is cleared if it does not agree with its group, and a group if its members do not
     agree.
@@ -399,7 +399,7 @@ def _agreement(ratings: Ratings, is_inside: BoolArray) -> tuple[FloatArray, Floa
 def _deviations(
     values: FloatArray, quantiles: tuple[float, float], least_scale: float
 ) -> FloatArray:
-    """Standardise values by the normal distribution with the same two quantiles."""
+    """Standardise values by a normal distribution fitted to two of their quantiles."""
     (low, high), normal = np.quantile(values, quantiles), special.ndtri(np.array(quantiles))
     scale = (high - low) / (normal[1] - normal[0])
     middle = high - scale * normal[1]

@@ -42,7 +42,7 @@ def say_when_stopped(text: str) -> None:
 
 
 def _nothing(*_: object) -> None:
-    """Ignore the signal in the main thread; the other thread is about to end the process."""
+    """Ignore the signal in the main thread; a separate thread ends the process."""
 
 
 def _wait(reader: int) -> None:

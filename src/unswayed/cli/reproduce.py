@@ -67,7 +67,7 @@ def reproduce(
 
 
 def _bar(progress: Progress, name: str) -> Callable[[int, int], None]:
-    """Return a function that advances a new progress bar and adds each stage to its total."""
+    """Return a function that advances a progress bar, and adds each stage's work to its total."""
     task = progress.add_task(name, total=None)
 
     def advance(finished: int, expected: int) -> None:

@@ -181,7 +181,7 @@ def trimmed_means(
 def _trimmed(
     points: FloatArray, members: IntArray, n_points: IntArray, n_bad: IntArray
 ) -> GroupedEstimates:
-    """Trim as many points at each end of each group as may be bad, or all but the middle ones."""
+    """Trim as many points at each end of a group as may be bad, but keep the middle one or two."""
     n_cut = cuts(n_points, n_bad)
     is_stored = points != 0.0
     ordered, starts = sort_within_groups(points[is_stored], members[is_stored], n_points.size)

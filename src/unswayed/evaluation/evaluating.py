@@ -483,7 +483,7 @@ def _judged(
 
 
 def _learned_again(policy: Policy, tallies: Tallies) -> Policy:
-    """Learn a policy from other tallies with the same method and alpha."""
+    """Learn a policy from other tallies, with the policy's method and alpha."""
     design = design_of_log(tallies, "auto")
     return learn_policy(tallies, design, alpha=policy.alpha, method=policy.method).policy
 
@@ -537,7 +537,7 @@ def _holds_to(robust: Comparison, honest: Honest, found: EvaluatedBy) -> float |
 def _by_context(
     events: Events, table: FloatArray, plain: Comparison, robust: Comparison, honest: Honest
 ) -> tuple[ContextValue, ...]:
-    """Return the value in the most frequent contexts."""
+    """Return the policy's value in each of the most frequent contexts."""
     visits = np.bincount(events.contexts, minlength=events.n_contexts)
     rows = []
     for s in np.argsort(-visits, kind="stable")[:MOST_CONTEXTS].tolist():

@@ -72,7 +72,7 @@ def _growth(
     *further: Judge,
     algorithms: tuple[str, ...] = COMPARED,
 ) -> Experiment:
-    """Return the experiment that increases either contexts or actions and has ten of the other."""
+    """Return the experiment that increases the number of contexts or actions; the other is ten."""
     symbol, other = symbols
     return Experiment(
         id=f"figure-2{letter}",

@@ -74,7 +74,7 @@ def _loss(
     *,
     is_clean: bool = False,
 ) -> float:
-    """Return the loss of an algorithm if users collude independently, or if nobody colludes.
+    """Return an algorithm's loss if each user colludes independently, or if nobody colludes.
 
     The users are then independent draws, as Le Cam's bound requires.
     """

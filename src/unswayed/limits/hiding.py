@@ -48,7 +48,7 @@ NEGLIGIBLE = 1e-300
 def _falling(n: int, k: int, odds: float) -> FloatArray:
     """Return binomial probabilities of k, k + 1, ... ones relative to that of k, until negligible.
 
-    Each is computed from its neighbour, so no factorials are needed.
+    Each is computed from the one before it, so no factorials are needed.
     """
     weights = [1.0]
     while k < n and weights[-1] >= NEGLIGIBLE:

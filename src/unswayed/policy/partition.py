@@ -532,7 +532,7 @@ def _shortened(rule: str) -> str:
 
 
 def _told_apart(rules: dict[int, str]) -> dict[int, str]:
-    """Append a number to rules that become equal when shortened."""
+    """Append numbers to rules that shortening made equal."""
     counts, seen = Counter(rules.values()), Counter[str]()
     for number, rule in rules.items():
         seen[rule] += 1

@@ -167,7 +167,7 @@ class EpochPlan:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], *, campaign: str | None = None) -> EpochPlan:
-        """Return the plan that ``to_json`` wrote; refuse anything else, and other campaigns'."""
+        """Return the plan that ``to_json`` wrote; reject other data and other campaigns' plans."""
         check_version(value, "plan", format_name=FORMAT, version=VERSION)
         try:
             rules = value["contexts"]

@@ -141,7 +141,7 @@ def _widths(least: Sequence[int], natural: Sequence[int], room: int) -> list[int
 
 
 def _least_width(texts: Sequence[str], *, is_numeric: bool) -> int:
-    """Return the width at which no word or number of a column is broken."""
+    """Return the smallest width at which no word or number of a column is broken."""
     name, *cells = texts
     words = [*name.split(), *(cells if is_numeric else " ".join(cells).split())]
     return max(map(cell_len, words), default=1)

@@ -277,7 +277,7 @@ class Connection:
 
 
 def _marks(rows: Sequence[Row]) -> str:
-    """Return the placeholders for the values of rows."""
+    """Return SQL placeholders for the values of rows."""
     return ", ".join([f"({', '.join('?' * len(rows[0]))})"] * len(rows))
 
 

@@ -274,7 +274,7 @@ def _target(
     explored: int,
     n_users: int | None,
 ) -> dict[str, Any]:
-    """Return the traffic that the target needs and the time left, or why it is unknown."""
+    """Return the traffic that the target needs and the time left, or why these are unknown."""
     settings = campaign.settings
     # Leaves of earlier partitions are not contexts of the plan.
     contexts = {name: modes for name, modes in contexts.items() if name in plan.contexts}

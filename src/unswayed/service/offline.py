@@ -310,7 +310,7 @@ def report(connection: Connection, name: str, *, policy: int | None = None) -> d
 
 
 def _note(campaign: catalogue.Campaign, version: int, since_ms: int | None, decisions: int) -> str:
-    """Describe the data of a report, or explain why there are none."""
+    """Describe the data of a report, or explain why there is none."""
     if since_ms is None:
         return f"policy {version} was never served."
     since = f"{datetime.fromtimestamp(since_ms / 1000.0, UTC):%Y-%m-%d %H:%M} UTC"

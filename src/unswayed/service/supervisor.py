@@ -31,7 +31,7 @@ Beat = Callable[[], None]  # Called by a worker when it begins to serve, and the
 
 
 class _Worker:
-    """A forked process, its start, and its last heartbeat."""
+    """A forked process, with the times of its start and of its last heartbeat."""
 
     def __init__(self, main: Callable[[Beat], None]) -> None:
         self.started = time.monotonic()

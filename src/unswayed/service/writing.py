@@ -188,8 +188,8 @@ class Writer:
     def _wait_for_others(self) -> None:
         """Wait briefly for as many requests as last time; the caller holds the lock.
 
-        Clients that were answered together send their next requests one after another. Without the
-        wait, the first would be committed alone while all others wait.
+        Clients that got their responses together send their next requests one after another.
+        Without the wait, the first would be committed alone while all others wait.
         """
         end = time.monotonic() + _GATHER_SECONDS
         while 0 < len(self.requests) < self._n_last and not self._is_stopping:

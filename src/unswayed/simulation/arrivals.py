@@ -121,8 +121,8 @@ def _one_round(
 ) -> tuple[IntArray, int]:
     """Serve as many arrivals as there are users and update ``counts``, all of them positive.
 
-    A user may come if its count plus one is within ``limit`` times the smallest count. Users
-    with the smallest count always may, so the searches below end.
+    A user may come if its count plus one is within ``limit`` times the smallest count. Users with
+    the smallest count may always come, so the searches below terminate.
     """
     n_users = counts.size
     users = np.empty(n_users, np.int64)

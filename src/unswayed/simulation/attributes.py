@@ -242,7 +242,7 @@ def _forged(
     on_best: BoolArray,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Return the rewards after bots have forged theirs of two actions."""
+    """Return the rewards in which bots have forged their own for two actions."""
     low, high = {"stars": (1.0, 5.0), "clicks": (0.0, 1.0), "baskets": (0.0, 60.0)}[kind.rewards]
     rewards = rewards.copy()
     match kind.attack:

@@ -19,10 +19,10 @@ TUNED = "--cb_type dr -l 0.003"
 def actions_of(
     log: pa.Table, visits: pa.Table, choices: Sequence[str] = (TUNED,), *, n_passes: int = 2
 ) -> Iterator[tuple[list[str], float]]:
-    """Yield the actions for visits, and the processor seconds of training, for each choice.
+    """Yield, for each choice, the actions for visits and the processor seconds of training.
 
-    Contextual bandit with action-dependent features (``cb_adf``), on the shuffled log, with
-    attributes crossed with actions. ``choices`` are further options.
+    The model is a contextual bandit with action-dependent features (``cb_adf``), trained on the
+    shuffled log, with attributes crossed with actions. ``choices`` are further options.
     """
     try:
         import vowpalwabbit

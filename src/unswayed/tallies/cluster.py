@@ -133,7 +133,7 @@ def _rows_of(part: Part, columns: Columns) -> Any:
 
 
 def _without_rows(part: PreparedLog) -> PreparedLog:
-    """Return a part without the rows of its tallies, for the driver."""
+    """Return a part without the rows of its tallies, to be sent to the driver."""
     assert isinstance(part.tallies, Tallies)
     return replace(part, tallies=part.tallies.of_range(0, 0))
 

@@ -332,7 +332,7 @@ class Search:
         return found
 
     def _places_by_action(self) -> FloatArray:
-        """Return accounts' z-scores of each action, minus their mean over all actions."""
+        """Return each account's z-score for each action, minus the account's mean over actions."""
         place = entry_users(self.accounts.indptr) * self.n_actions
         place += self.accounts.cells % self.n_actions
         size = self.accounts.n_users * self.n_actions

@@ -158,7 +158,7 @@ def read_rewards(tallies: UserTallies, rng: np.random.Generator) -> Reading:
 
 
 class _Scale(NamedTuple):
-    """Categories, location and scale of rewards; ``is_open`` if their range has no natural ends."""
+    """Categories, location and scale of rewards; ``is_open`` if their range is unbounded."""
 
     edges: FloatArray
     centre: float
@@ -235,7 +235,7 @@ def _two_values(means: FloatArray, variances: FloatArray) -> FloatArray | None:
 
 
 def _width(values: FloatArray) -> float:
-    """Return the range of the central values, which a few distant values do not affect."""
+    """Return the range of the central values, which is robust to a few distant values."""
     for tail in (0.25, 0.1, 0.02, 0.0):
         low, high = np.quantile(values, (tail, 1.0 - tail))
         if high > low:
