@@ -42,7 +42,7 @@ class _Cache(_FunctionCache):  # type: ignore[misc]
             return super().load_overload(sig, target_context)
         except Exception:  # unpickling a damaged file may raise anything
             with suppress(OSError):
-                self.flush()  # rewrite it
+                self.flush()  # writes an empty index
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:

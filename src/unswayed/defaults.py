@@ -15,8 +15,7 @@ MAX_LEAVES = 32
 
 ASSUMED_SHARE = 0.2
 """Ours: with alpha "auto", intervals allow for at least this share of colluders, detected or not.
-Hidden colluders cannot be counted; state a smaller share, if you are sure of one, for narrower
-intervals."""
+Hidden colluders cannot be counted; stating a smaller share narrows the intervals."""
 
 LOGGING = "logging"
 """Name of the baseline that stands for the logging policy."""

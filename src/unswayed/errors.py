@@ -59,7 +59,7 @@ def check_adversarial_fraction(value: float, *, name: str = ALPHA) -> float:
     >>> check_adversarial_fraction(0.2)
     0.2
     """
-    if not 0.0 <= value < 0.5:  # also refuses NaN
+    if not 0.0 <= value < 0.5:  # also rejects NaN
         meant = f"; did you mean {value / 100.0:g}?" if 1.0 <= value < 50.0 else "."
         raise InputError(
             f"{name} is {value:g}: it must be at least 0 and below 0.5, because a coalition of "

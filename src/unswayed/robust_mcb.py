@@ -93,7 +93,7 @@ def _rows_and_codes(policy: Policy, contexts: Any) -> tuple[Any, IntArray]:
 class _Contexts(NamedTuple):
     """How the contexts of the fitted logs were made, unless they are the column ``context``."""
 
-    partition: Partition | None = None  # of attributes
+    partition: Partition | None = None  # the contexts, as leaves of attributes
     read: dict[str, Any] | None = None  # columns and bins, as recorded in a policy's source
 
     @classmethod

@@ -123,7 +123,7 @@ def locked_folder(folder: Target, *, is_reader: bool = False) -> Iterator[None]:
             _sweep_drafts(Path(folder))
         yield
     finally:
-        os.close(handle)  # which unlocks
+        os.close(handle)  # this releases the lock
 
 
 @contextmanager

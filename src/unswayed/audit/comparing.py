@@ -167,7 +167,7 @@ class Injection(NamedTuple):
     """An attack to inject."""
 
     kind: str
-    share: float  # of all accounts
+    share: float  # share of all accounts
     target: str  # the action that members lie about
 
 

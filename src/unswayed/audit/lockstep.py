@@ -57,7 +57,7 @@ PRIOR = 1.0
 """Ours: weight of the mean suspicion as a prior, in ratings and in accounts."""
 
 LOWER_QUANTILES = (0.1, 0.35)
-"""Ours: the null distribution is the normal distribution with these quantiles of the scores."""
+"""Ours: quantiles of the scores to which the normal null distribution is fitted."""
 
 LEAST_SCALE, LEAST_OWN_SCALE = 0.15, 0.7
 """Ours: minimum standard deviations of the null distributions of received and own suspicion, for

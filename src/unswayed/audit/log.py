@@ -25,7 +25,7 @@ from unswayed.tallies import UserTallies
 from unswayed.visible import percent
 
 TIME_STEPS = 60
-"""Ours: steps of a timeline."""
+"""Ours: number of steps of a timeline."""
 
 MOST_CASES, MOST_DEEDS = 50, 12
 """Ours: maximum number of cases, and of cells listed per case."""

@@ -342,7 +342,7 @@ AS_THEY_ARE = (
     *("verdict", "statement", "share", "items", "changed", "cost", "regime", "alpha"),
     *("groups", "cases", "limits", "notes"),
 )
-"""Attributes that JSON contains under their own names."""
+"""Attributes that keep their names in JSON."""
 
 
 def plain(value: Any) -> Any:

@@ -25,7 +25,7 @@ _last_words = "Stopped."
 def stop_on_interrupt() -> None:
     """End the process on SIGINT from now on."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        return  # a shell made this a background job
+        return  # a background job, for which shells ignore SIGINT
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     # Python writes the signal's number to this pipe at once, even while the main thread runs a

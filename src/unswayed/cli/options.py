@@ -176,7 +176,7 @@ class _Descriptions:
             return parameter
         kinds = {hint, *get_args(hint)}
         if kinds & {str, Sequence[str]} or any(get_origin(kind) is Literal for kind in kinds):
-            hint = str if default else str | None  # the command line gives text
+            hint = str if default else str | None  # such options are text on the command line
             if default is not parameter.empty:
                 default = str(default) if default else None
         flags = [f"--{name.replace('_', '-')}"] if hint is bool else []

@@ -35,7 +35,7 @@ N_USERS = 2000
 INTERACTIONS_PER_USER = 30
 ADVERSARIAL_FRACTION = 0.2
 
-# Okabe and Ito's colours; right and wrong answers also have different markers.
+# Okabe and Ito's colours; right and wrong decisions also have different markers.
 RIGHT, WRONG, TRUTH = "#009E73", "#D55E00", "#56B4E9"
 
 

@@ -53,7 +53,7 @@ class Workers:
         return value
 
 
-HERE = Workers()  # This process
+HERE = Workers()  # Runs calls in this process
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class DaskWorkers(Workers):
         """Return a future of each call."""
         if is_long:
             function, calls = _aside, [(function, *call) for call in calls]
-        # Not "pure": hashing large arguments to find equal calls costs more than it saves.
+        # Not "pure", because hashing large arguments costs more than finding equal calls saves.
         return [self.client.submit(function, *call, pure=False) for call in calls]
 
     def gather(self, handles: Sequence[Any]) -> list[Any]:

@@ -123,7 +123,7 @@ N_BETS = 9  # Ours: number of averaged betting strategies, for deviations down t
 WILD_SHARES = (0.0, 0.25, 1.0)
 # Ours: bisection steps, for a millionth of the sampling error; ends are rounded outwards
 STEPS = 20
-TOGETHER = 16  # Number of factors multiplied between logarithms, which are slow
+TOGETHER = 16  # Number of factors per logarithm, because logarithms are slow
 FARTHEST = 1e12  # Ours: interval ends beyond this many deviations count as infinite
 # Ours: cap on factors that keeps products finite; a lower cap only widens intervals
 LARGEST_FACTOR = 1e9

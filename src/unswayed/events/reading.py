@@ -299,7 +299,7 @@ def _scan(log: OpenLog, *, has_times: bool, is_dropped: bool) -> Reading:
     )
     usable = memory.usable_bytes()
     check_fits(needed, usable, size)
-    types: dict[str, Any] = {  # the narrowest integers
+    types: dict[str, Any] = {  # the narrowest integers for the codes
         "context_code": np.min_scalar_type(-len(contexts) - 1),
         "action_code": np.min_scalar_type(-len(actions) - 1),
         "reward": np.float64,

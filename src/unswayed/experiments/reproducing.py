@@ -194,8 +194,8 @@ class Outcome:
     title: str
     repetitions: int
     cpu_seconds: float  # over all repetitions in the results, whenever they were run
-    commit: str  # digest of all rows
-    settings: str  # a digest of seeds and points
+    commit: str  # versions of the code that made the rows
+    settings: str  # digest of seeds and points
     claims: tuple[Claim, ...]
 
 

@@ -148,7 +148,7 @@ def _read_on_cluster(
 
 STEPS = ("reading", "tallying", "validating", "learning")  # steps of learning from a log, in order
 
-#: Options that a cluster refuses, because they need all events or all tallies in one place.
+#: Options that a cluster rejects, because they need all events or all tallies in one place.
 LOCAL_ONLY = ("query", "tallies", "max_interactions_per_user", "half_life", "honest")
 
 

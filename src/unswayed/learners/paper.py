@@ -726,4 +726,4 @@ def allowed_actions(guard: CellIntervals) -> BoolArray:
     if guard.is_assumed:
         return np.ones(guard.low.shape, dtype=np.bool_)
     floor = np.where(np.isnan(guard.low), -np.inf, guard.low).max(axis=1, keepdims=True)
-    return np.asarray(~(guard.high < floor))  # NaN compares False
+    return np.asarray(~(guard.high < floor))  # also True for NaN

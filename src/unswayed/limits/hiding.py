@@ -484,7 +484,7 @@ def _capped(plays: int, gap: float) -> int:
     return plays
 
 
-# Ours: the table lists 1, 2, 5, 10, 20, 50, ... plays and those of the answer.
+# Ours: the table lists 1, 2, 5, 10, 20, 50, ... plays, and the numbers in the answer.
 TABLE_STEPS = (1, 2, 5)
 TABLE_REACH = 10  # Ours: the table ends at this multiple of the requested number of plays
 
@@ -515,7 +515,7 @@ class Hideability:
     adversarial_fraction: float
     base: float
     n_users: int | None
-    asked: LimitsRow  # for the requested number of plays
+    asked: LimitsRow  # limits for the requested number of plays
     one_sided_distance: float
     hidden_until: int  # plays per user up to which both worlds can be made to look alike
     visible_from: int

@@ -28,8 +28,8 @@ FORMAT = "unswayed-epoch-plan"
 VERSION = 1
 
 LARGEST_EPOCH = 2**62  # An epoch's number must fit into a signed word of the hash
-_DESIGNS = ("per-play", "sticky")  # JSON name of a sticky rule: False, True
-_EXPLORERS = ("per-epoch", "per-play")  # JSON name of spread exploration: False, True
+_DESIGNS = ("per-play", "sticky")  # JSON names of ``is_sticky``: False, True
+_EXPLORERS = ("per-epoch", "per-play")  # JSON names of ``is_spread``: False, True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class EpochPlan:
     contexts: Labels  # contexts that have their own rule
     actions: Labels  # all actions of the campaign
     rules: tuple[Rule, ...]  # one for each context, in order
-    unknown: Rule  # for every other context
+    unknown: Rule  # rule for all other contexts
     control_share: float = 0.0  # the control group's share of the users, in all epochs
     is_alarmed: bool = False  # whether a coalition was found when the plan was made
 

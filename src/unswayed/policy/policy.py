@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FORMAT = "unswayed-policy"
 VERSION = 1
 
-#: A label; or the parts of a context of several columns, or attributes.
+#: A label, the parts of a context of several columns, or attributes.
 Context = Label | tuple[Any, ...] | Mapping[str, Any]
 
 NO_BOUND = "no bound"  # Marker for intervals without a bound

@@ -152,7 +152,7 @@ class Endpoint:
     path: str
     handler: Handler
     summary: str
-    # roles that may call it, beside admins; None: no key is needed
+    # roles that may call it besides admins; None if no key is needed
     roles: tuple[Role, ...] | None = ()
     body: type | None = None
     row: type | None = None  # type of a batch's rows, which may fail one by one

@@ -191,7 +191,7 @@ def activate_policy(connection: Connection, name: str, version: int) -> Campaign
     there = campaign(connection, name)
     if version == there.policy_version:
         return there
-    policy_of(connection, name, version)  # refuses an unknown id
+    policy_of(connection, name, version)  # raises if the version is unknown
     reason = f"policy {version} was activated"
     return publish(connection, name, reason=reason, policy_version=version)
 

@@ -68,7 +68,7 @@ def _checked(response: httpx.Response) -> Any:
         if response.is_success:
             return found
         code, message = str(found["error"]["code"]), str(found["error"]["message"])
-    except (ValueError, KeyError, TypeError):  # such as a proxy's error page
+    except (ValueError, KeyError, TypeError):  # for example on a proxy's error page
         code, message = "no_service", f"{response.url} returned status {response.status_code}."
     raise ServiceError(response.status_code, code, message)
 

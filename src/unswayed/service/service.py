@@ -128,7 +128,7 @@ class Watcher:
                 campaign.created_ms,
                 campaign.plan_version,
             ):
-                decider = old.decider  # with its cache of users' digests
+                decider = old.decider  # keeps its cache of users' digests
                 policy = old.ranking.policy
             else:
                 plan, _ = catalogue.plan_of(connection, campaign.name, campaign.plan_version)

@@ -398,7 +398,7 @@ class LimitedProtocol(HttpToolsProtocol):
             and int(stated) <= min(_SHORT_BODY, self.limits.max_request_bytes)
         ):
             cycle: Any = _Whole(self, busy[1].decode(), _ENDPOINTS[busy[2]])
-            self.cycle = cycle  # it is used like uvicorn's own
+            self.cycle = cycle  # uvicorn treats it as its own
         else:
             super().on_headers_complete()
 

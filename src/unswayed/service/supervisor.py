@@ -35,7 +35,7 @@ class _Worker:
 
     def __init__(self, main: Callable[[Beat], None]) -> None:
         self.started = time.monotonic()
-        self._heard = memoryview(mmap.mmap(-1, 8)).cast("d")  # shared with the process
+        self._heard = memoryview(mmap.mmap(-1, 8)).cast("d")  # shared with the worker
         fork = multiprocessing.get_context("fork")
         self.process = fork.Process(target=main, args=(self._beat,), daemon=True)
         self.process.start()

@@ -46,7 +46,7 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     id: bytes  # 16 bytes: six of milliseconds since 1970, so ids are ordered by time; ten random
     user: str
     context: str
-    action: str  # in shadow mode the caller's action
+    action: str  # the caller's action in shadow mode
     # probability of the action over the secret, under the plan; 0 if the caller gave none
     propensity: float
     mode: str  # "explore", "exploit", "control", "substitute" or "shadow"
@@ -55,7 +55,7 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     planned_action: str = ""  # the action that the plan would have played, in shadow mode
     planned_propensity: float = 0.0
     eligible: bytes = b""  # one bit for each action of the plan, if the caller listed eligible ones
-    attributes: dict[str, str | float | None] = {}  # in a campaign with features
+    attributes: dict[str, str | float | None] = {}  # only in a campaign with features
     partition: bytes = b""  # SHA-256 of the partition, if the context is one of its leaves
 
     @property

@@ -146,7 +146,7 @@ def sorted_union(parts: Sequence[Labels], role: str) -> Labels:
 
 def windows_of(events: Events, half_life: float) -> tuple[Tallies, Tallies] | None:
     """Return the tallies before and within the last half-life; None if nothing was before it."""
-    assert events.times is not None  # reading refuses a half-life without them
+    assert events.times is not None  # reading rejects a half-life without times
     is_after = events.times > events.times.max(initial=-np.inf) - half_life
     if is_after.all():
         return None

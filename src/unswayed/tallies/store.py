@@ -33,7 +33,7 @@ _INDEX = "tallies.json"
 class Stored:
     """The contents of a folder."""
 
-    tallies: Tallies  # of all logs together
+    tallies: Tallies  # tallies of all logs together
     logs: tuple[Mapping[str, Any], ...]  # source and digest of each
     # The partition whose leaves are the contexts, as JSON, fixed by the first log.
     partition: Mapping[str, Any] | None = None

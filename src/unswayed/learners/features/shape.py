@@ -343,7 +343,7 @@ def with_partition(policy: Policy, log: PreparedLog, options: LearnOptions) -> t
     source = {**policy.source, "shape": shape.to_json()}
     if shape.shaped_by is not None:
         tallies = log.tallies
-        assert isinstance(tallies, Tallies)  # the option honest is refused on a cluster
+        assert isinstance(tallies, Tallies)  # a cluster rejects the option honest
         share = larger_share(policy.alpha, tallies.n_users)
         others = np.flatnonzero(~shape.shaped_by)
         half = replace(tallies, bounds=()).of_users(others)
