@@ -42,7 +42,7 @@ from worlds.evaluations import (
 
 PARTS = {"development": 0, "validation": 10_000, "holdout": 20_000}
 COVERAGE, FAMILY_LEVEL = 0.95, 0.05
-"""Stated coverage, and the probability that chance alone makes any setting fail."""
+"""Stated coverage, and the probability that any setting fails by chance."""
 
 
 @dataclass(frozen=True, slots=True)

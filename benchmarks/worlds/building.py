@@ -33,7 +33,7 @@ HOT_SHARE = 0.1
 RATINGS = ("stars", "scale", "likes")
 
 LOGGED = "a log"
-"""Name that attacks get as the learner's, since a log has no learner yet."""
+"""The learner's name that attacks see, since a log has no learner yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

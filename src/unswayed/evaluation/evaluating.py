@@ -162,7 +162,8 @@ def evaluate_policy(
         if partition is not None:
             columns = replace(columns or Columns(), features=partition.names)
         elif columns is not None and columns.bins and isinstance(policy, Policy):
-            # A partition learned on this log has other leaves.
+            # The edges of the policy's partition, as one learned on this log would have other
+            # leaves.
             edges = policy.context_columns[1]
             columns = replace(columns, bins={**columns.bins, **edges})
         reading = read_events(
@@ -326,7 +327,7 @@ class Comparison(NamedTuple):
         if not crossed:
             return own
         estimate, low, high, error = np.mean(crossed, axis=0).tolist()
-        if is_uplift and self.is_rival_fitted:  # a fitted baseline biases it, too
+        if is_uplift and self.is_rival_fitted:  # a fitted baseline adds bias
             low = min(low, own.low)
         return Estimate(estimate, low, max(high, own.high), error)
 

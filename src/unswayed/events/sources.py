@@ -229,7 +229,7 @@ def _format_of(path: str) -> str | None:
 #: Memory beyond which DuckDB spills to disk. Ours: with it, 20 million events take below 3 GB.
 MEMORY_LIMIT = 10**9
 
-# Ours: DuckDB gets at most one part in three of the free memory, but at least 100 MB
+# Ours: DuckDB gets at most a third of the free memory, but at least 100 MB
 _DUCKDB_SHARE, _DUCKDB_BYTES = 3, 10**8
 
 #: Types that DuckDB infers for JSON text that merely looks like them.
